@@ -1,0 +1,15 @@
+"""The one error a user should ever see: a line that names the thing and the allowed values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """Bad input. The command line prints the message alone, exits non-zero and has changed nothing."""
+
+
+def unknown(kind: str, name: object, allowed: Iterable[object], where: str = "") -> UserError:
+    """`unknown(…)` reads: unknown task 'ant' in mamujoco/…; allowed: ant-2x4, …"""
+    place = f" in {where}" if where else ""
+    return UserError(f"unknown {kind} {str(name)!r}{place}; allowed: {', '.join(str(a) for a in allowed)}")
