@@ -74,7 +74,7 @@ class Settings:
     blocks: int = 0
     """A2PO: number of blocks the order is cut into; 0 = one agent per block."""
     cumulative_blocks: bool = False
-    """A2PO under shared parameters: stage s trains on the union of blocks 1…s, epochs divided by blocks (repository)."""
+    """A2PO under shared parameters: stage s trains on the union of blocks 1…s, epochs divided by blocks (its code)."""
     adaptive_clip: Literal["constant", "linear", "product"] = "constant"
     """A2PO: ε per turn: constant, near-linear in the order (MAMuJoCo, MPE), or from the others' ratios ("rp", SMAC)."""
     two_stage: bool = False

@@ -19,8 +19,8 @@ class MpeOptions:
     """Which of the two environments behind the same names."""
 
     flavour: Literal["mappo", "mpe2"] = "mappo"
-    """mappo: the paper's environment (on-policy's copy). mpe2: the maintained package. They differ in integrator,
-    move order, reward and horizon."""
+    """mappo: the paper's environment (on-policy's copy). mpe2: the maintained package, with another integrator, move
+    order, reward and horizon."""
 
 
 @dataclass(frozen=True)
@@ -52,5 +52,5 @@ OPTIONS: dict[str, type[Any]] = {
     "matrix": MatrixOptions,
 }
 
-# Bumped by hand when an engine's numbers change (a pinned digest test per engine notices); hashed into every run's path.
+# Bumped by hand when an engine's numbers change (a pinned digest test per engine notices); part of every run's hash.
 REVISIONS: dict[str, int] = {"mamujoco": 1, "mpe": 1, "smac": 1, "pettingzoo": 1, "matrix": 1}
