@@ -1,0 +1,76 @@
+"""Across cells: interquartile mean, optimality gap, probability of improvement, profiles (Agarwal et al. 2021).
+
+Scores are one array per task, normalised so that tasks can be pooled, runs on the last axis (bootstrap replicates may
+stand before it). Intervals resample runs within each task: `scipy.stats.bootstrap` with one sample per task.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from fp3o.statistics.intervals import Interval
+
+Array = NDArray[Any]
+Tasks = Sequence[ArrayLike]
+REPLICATES = 10_000
+
+
+def interquartile_mean(*tasks: ArrayLike, axis: int = -1) -> Array:
+    """25 %-trimmed mean of all scores pooled (not of task means)."""
+    return np.asarray(stats.trim_mean(np.concatenate([np.asarray(task, float) for task in tasks], axis), 0.25, axis))
+
+
+def mean_of_tasks(*tasks: ArrayLike, axis: int = -1) -> Array:
+    """Mean over tasks of the task's mean."""
+    return np.asarray(np.mean([np.asarray(task, float).mean(axis) for task in tasks], axis=0))
+
+
+def median_of_tasks(*tasks: ArrayLike, axis: int = -1) -> Array:
+    """Median over tasks of the task's mean."""
+    return np.asarray(np.median([np.asarray(task, float).mean(axis) for task in tasks], axis=0))
+
+
+def optimality_gap(*tasks: ArrayLike, axis: int = -1) -> Array:
+    """How far the scores, capped at 1, stay below 1 on average."""
+    return 1.0 - mean_of_tasks(*(np.minimum(task, 1.0) for task in tasks), axis=axis)
+
+
+def probability_of_improvement(*tasks: ArrayLike, axis: int = -1) -> Array:
+    """P(X > Y), the first half of `tasks` being X and the second Y: all pairs per task, ties half, mean over tasks."""
+    arrays = [np.moveaxis(np.asarray(task, float), axis, -1) for task in tasks]
+    half = len(arrays) // 2
+    chances = []
+    for x, y in zip(arrays[:half], arrays[half:], strict=True):
+        gap = x[..., :, None] - y[..., None, :]
+        chances.append((gap > 0).mean((-2, -1)) + 0.5 * (gap == 0).mean((-2, -1)))
+    return np.asarray(np.mean(chances, axis=0))
+
+
+def profile(tasks: Tasks, thresholds: Sequence[float]) -> list[float]:
+    """Fraction of all runs that score above each threshold."""
+    pooled = np.concatenate([np.asarray(task, float) for task in tasks])
+    return [float((pooled > threshold).mean()) for threshold in thresholds]
+
+
+def stratified_interval(statistic: Callable[..., Array], tasks: Tasks, replicates: int = REPLICATES) -> Interval:
+    """95 % percentile bootstrap interval, runs redrawn within each task; unbounded where a task has a single run."""
+    samples = [np.asarray(task, float) for task in tasks]
+    if min(len(sample) for sample in samples) < 2:
+        return Interval(-math.inf, math.inf, 0.95)
+    found = stats.bootstrap(
+        samples,
+        statistic,
+        n_resamples=replicates,
+        batch=1000,
+        vectorized=True,
+        axis=-1,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return Interval(float(found.low), float(found.high), 0.95)

@@ -1,0 +1,135 @@
+"""Intervals and tests that are right with five seeds; SciPy does the arithmetic.
+
+A percentile bootstrap of five normal values covers their mean in only 84.5 % of cases where 95 % is promised, Student's
+t in 95.8 %: per cell we use t (means) and order statistics (medians), and keep the bootstrap for pools of many cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+Statistic = Literal["mean", "median"]
+
+
+class Interval(NamedTuple):
+    """A closed interval and the coverage it has, which for order statistics is rarely the one asked for."""
+
+    low: float
+    high: float
+    coverage: float
+
+    def contains(self, value: float) -> bool:
+        """Whether `value` lies inside, ends included."""
+        return self.low <= value <= self.high
+
+
+class Summary(NamedTuple):
+    """What a table prints of one cell: centre, standard deviation (ddof = 1) and number of seeds."""
+
+    centre: float
+    spread: float
+    n: int
+
+
+class Welch(NamedTuple):
+    """Difference of two means, ours minus theirs, without assuming equal variances."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+
+
+def summarise(values: Sequence[float], statistic: Statistic) -> Summary:
+    """Mean or median, with the standard deviation over seeds (0 for a single seed, whose n says so)."""
+    centre = float(np.mean(values) if statistic == "mean" else np.median(values))
+    return Summary(centre, float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, len(values))
+
+
+def mean_interval(values: Sequence[float], coverage: float = 0.95) -> Interval:
+    """Student-t interval of the mean; unbounded for a single value."""
+    if len(values) < 2:
+        return Interval(-math.inf, math.inf, coverage)
+    centre, spread, n = summarise(values, "mean")
+    half = float(stats.t.ppf((1 + coverage) / 2, n - 1)) * spread / math.sqrt(n)
+    return Interval(centre - half, centre + half, coverage)
+
+
+def median_interval(values: Sequence[float], coverage: float = 0.95) -> Interval:
+    """Narrowest symmetric pair of order statistics that reaches `coverage`, else [min, max] with what that covers.
+
+    n = 5: [min, max], 93.75 %. n = 10: 2nd to 9th, 97.9 %.
+    """
+    ordered, n = sorted(values), len(values)
+    for depth in range((n - 1) // 2, -1, -1):
+        covers = 1 - 2 * float(stats.binom.cdf(depth, n, 0.5))
+        if covers >= coverage or depth == 0:
+            return Interval(ordered[depth], ordered[n - 1 - depth], covers)
+    raise ValueError("no values")
+
+
+def interval_of(values: Sequence[float], statistic: Statistic) -> Interval:
+    """The 95 % interval that belongs to the statistic."""
+    return mean_interval(values) if statistic == "mean" else median_interval(values)
+
+
+def prediction_interval(values: Sequence[float], seeds: int = 5, coverage: float = 0.95) -> Interval:
+    """Where the mean of `seeds` further runs would fall: mean ± t·s·√(1/n + 1/seeds)."""
+    if len(values) < 2:
+        return Interval(-math.inf, math.inf, coverage)
+    centre, spread, n = summarise(values, "mean")
+    half = float(stats.t.ppf((1 + coverage) / 2, n - 1)) * spread * math.sqrt(1 / n + 1 / seeds)
+    return Interval(centre - half, centre + half, coverage)
+
+
+def welch(ours: Summary, theirs: Summary, coverage: float = 0.95) -> Welch:
+    """Welch's t-test and interval from summaries. One side without a variance estimate (n = 1): nothing is claimed."""
+    difference = ours.centre - theirs.centre
+    if ours.n < 2 or theirs.n < 2:
+        return Welch(difference, -math.inf, math.inf, 1.0)
+    a, b = ours.spread**2 / ours.n, theirs.spread**2 / theirs.n
+    if a + b == 0:  # both without any spread, e.g. 100 % in every seed: equal or not, there is no noise to weigh
+        return Welch(difference, difference, difference, 1.0 if difference == 0 else 0.0)
+    freedom = (a + b) ** 2 / (a**2 / (ours.n - 1) + b**2 / (theirs.n - 1))
+    half = float(stats.t.ppf((1 + coverage) / 2, freedom)) * math.sqrt(a + b)
+    p = float(stats.ttest_ind_from_stats(*ours, *theirs, equal_var=False).pvalue)
+    return Welch(difference, difference - half, difference + half, p)
+
+
+def equivalent(ours: Summary, theirs: Summary, margin: float, alpha: float = 0.05) -> bool:
+    """TOST: two one-sided Welch tests, that is, the 1 − 2α interval of the difference lies within ± margin."""
+    bounds = welch(ours, theirs, 1 - 2 * alpha)
+    return -margin < bounds.low and bounds.high < margin
+
+
+def replication_percentile(values: Sequence[float], published: float, statistic: Statistic, seeds: int = 5) -> float:
+    """Where the published number falls among "papers" made of `seeds` of our runs drawn with replacement.
+
+    Exact: every multiset of draws with its multinomial weight, ties counted half; no random numbers.
+    """
+    below = total = 0.0
+    for draw in combinations_with_replacement(range(len(values)), seeds):
+        weight = math.factorial(seeds) / math.prod(math.factorial(draw.count(index)) for index in set(draw))
+        centre = summarise([values[index] for index in draw], statistic).centre
+        total += weight
+        below += weight * (1.0 if centre < published else 0.5 if centre == published else 0.0)
+    return below / total
+
+
+def wilson(successes: int, trials: int, coverage: float = 0.95) -> Interval:
+    """Wilson's interval of a proportion."""
+    if trials == 0:
+        return Interval(0.0, 1.0, coverage)
+    found = stats.binomtest(successes, trials).proportion_ci(coverage, "wilson")
+    return Interval(float(found.low), float(found.high), coverage)
+
+
+def adjust(p_values: Sequence[float]) -> list[float]:
+    """Benjamini–Hochberg adjusted p-values, in the order given."""
+    return [float(p) for p in stats.false_discovery_control(list(p_values))] if p_values else []
