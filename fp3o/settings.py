@@ -69,6 +69,8 @@ class Settings:
     """FP3O: also clip the product of the others' ratios at 1 ± clip_others (paper: FP3O w/ Double)."""
     intermediate: bool = True
     """FP3O: weights from the intermediate policies π_{k+0.5}, frozen (paper). False: clipping only, live ratios."""
+    matching_degree: bool = False
+    """FP3O: run the dependent step on a copy in any case; log whether condition and constraint agree (paper, Fig. 2)."""
     agent_order: Literal["random", "greedy", "semi-greedy", "fixed"] = "random"
     """Sequential algorithms: who learns first. HAPPO random; A2PO semi-greedy."""
     blocks: int = 0
@@ -92,6 +94,6 @@ class Settings:
     evaluation_episodes: int = 32
     """Deterministic episodes per evaluation."""
     final_episodes: int = 32
-    """Episodes on which the final policy is scored, kept in final.csv when more than evaluation_episodes (MPE: 1000)."""
+    """Episodes on which the final policy is scored, in final.csv when more than evaluation_episodes (MPE: 1000)."""
     slice_rows: int = 0
     """Rows of a minibatch processed at once, gradients summed; 0 = all. Fixed by the cell, never by free memory."""
