@@ -1,0 +1,145 @@
+"""What a user sees while a run is going: a bar on a terminal, now and then a line elsewhere, TensorBoard if asked."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from fp3o.errors import UserError
+
+# Lines in a log file: often enough to see that it lives, seldom enough to read.
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+class Progress:
+    """Progress of one seed block, counted in environment steps per seed. Use as a context."""
+
+    def __init__(
+        self,
+        label: str,
+        total_steps: int,
+        *,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        tensorboard: Path | None = None,
+    ) -> None:
+        self.label = label
+        self.total_steps = total_steps
+        self._stream = stream or sys.stderr
+        self._clock = clock
+        self._bar: RichProgress | None = None
+        self._last_evaluation = ""
+        self._steps = 0
+        self._begun = (0.0, 0)  # time and steps at which this process started: a resumed run has a head start
+        self._last_line = -_SECONDS_BETWEEN_LINES
+        self._writers: dict[int, Any] = {}
+        self._tensorboard = tensorboard
+        self._writer_class = _summary_writer() if tensorboard is not None else None
+
+    def __enter__(self) -> Self:
+        self._begun = (self._clock(), self._steps)
+        if self._stream.isatty():
+            columns: list[ProgressColumn] = [
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=None),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TextColumn("ETA"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[evaluation]}"),
+            ]
+            self._bar = RichProgress(*columns, console=Console(file=self._stream), speed_estimate_period=120)
+            self._task = self._bar.add_task(self.label, total=self.total_steps, rate="", evaluation="")
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        for writer in self._writers.values():
+            writer.close()
+
+    def begin(self, steps: int) -> None:
+        """Steps per seed already behind us when a run is resumed."""
+        self._steps = steps
+        self._begun = (self._clock(), steps)
+        if self._bar is not None:
+            self._bar.reset(self._task, completed=steps, total=self.total_steps)
+
+    def advance(self, steps: int) -> None:
+        """Now at this many steps per seed."""
+        self._steps = steps
+        if self._bar is not None:
+            self._bar.update(self._task, completed=steps, rate=self._rate_text(), evaluation=self._last_evaluation)
+        elif self._clock() - self._last_line >= _SECONDS_BETWEEN_LINES or steps >= self.total_steps:
+            self._last_line = self._clock()
+            left = self._seconds_left()
+            parts = (
+                f"{self.label}: {steps:,} of {self.total_steps:,} steps ({100 * steps / self.total_steps:.0f} %)",
+                self._rate_text(),
+                f"ETA {_duration(left)}" if left is not None else "",
+                self._last_evaluation,
+            )
+            self.say(", ".join(part for part in parts if part))
+
+    def evaluated(self, steps: int, scores: Mapping[int, float], name: str = "return") -> None:
+        """The evaluation of each seed, shown with the next step forward."""
+        values = list(scores.values())
+        self._last_evaluation = f"{name} {sum(values) / len(values):.5g} at {steps:,}"
+        for seed, value in scores.items():
+            self.scalars(seed, steps, {f"evaluation/{name}": value})
+
+    def scalars(self, seed: int, steps: int, values: Mapping[str, float | int | None]) -> None:
+        """Named numbers for TensorBoard; without it, nothing: the CSV files have them all."""
+        if self._writer_class is None or self._tensorboard is None:
+            return
+        if seed not in self._writers:
+            # purge_step: events a killed process wrote beyond the resume point disappear from the charts.
+            self._writers[seed] = self._writer_class(str(self._tensorboard / f"seed-{seed}"), purge_step=steps)
+        for name, value in values.items():
+            if value is not None:
+                self._writers[seed].add_scalar(name, value, steps)
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(text, file=self._stream, flush=True)
+
+    def _rate(self) -> float | None:
+        seconds = self._clock() - self._begun[0]
+        steps = self._steps - self._begun[1]
+        return steps / seconds if seconds > 0 and steps > 0 else None
+
+    def _rate_text(self) -> str:
+        rate = self._rate()
+        return "" if rate is None else f"{rate:,.0f} steps/s"
+
+    def _seconds_left(self) -> float | None:
+        rate = self._rate()
+        return None if rate is None else (self.total_steps - self._steps) / rate
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}"
+
+
+def _summary_writer() -> Any:
+    try:
+        return importlib.import_module("torch.utils.tensorboard").SummaryWriter
+    except ImportError:
+        raise UserError("--tensorboard needs the tensorboard package: pip install tensorboard") from None

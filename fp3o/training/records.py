@@ -1,0 +1,384 @@
+"""Every file format of a run in one place: three CSV files and run.json, written and read, each checked.
+
+The CSV files hold no timings, so a killed and resumed run leaves the same bytes as an unbroken one.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import jsonschema
+import numpy as np
+from numpy.typing import NDArray
+
+from fp3o.envs.protocol import Episode
+from fp3o.errors import UserError
+from fp3o.training.atomic import disk_errors, write_atomically
+
+EVALUATIONS = "evaluations.csv"
+ITERATIONS = "iterations.csv"
+FINAL = "final.csv"
+CHECKPOINT = "checkpoint.safetensors"
+RUN = "run.json"
+
+EVALUATION_COLUMNS = ("env_steps", "iteration", "episode", "return", "return_per_agent", "won", "length")
+FINAL_COLUMNS = ("episode", "return", "return_per_agent", "won", "length")
+SCHEMA_VERSION = 1
+
+Value: TypeAlias = float | int | bool | None
+Columns: TypeAlias = dict[str, NDArray[np.float64]]
+
+
+# ---------------------------------------------------------------------------------------------------------- CSV
+
+
+def cell_text(value: Value) -> str:
+    """Integers in full, floats with 6 significant digits, truth as 0 or 1, nothing as an empty field."""
+    if value is None:
+        return ""
+    if isinstance(value, (bool, np.bool_)):
+        return "1" if value else "0"
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    return f"{float(value):.6g}"
+
+
+def evaluation_rows(env_steps: int, iteration: int, episodes: Sequence[Episode]) -> list[dict[str, Value]]:
+    """Rows of evaluations.csv for one evaluation of one seed, episode = place in the given order."""
+    return [{"env_steps": env_steps, "iteration": iteration, **row} for row in final_rows(episodes)]
+
+
+def final_rows(episodes: Sequence[Episode]) -> list[dict[str, Value]]:
+    """Rows of final.csv: the final policy's episodes."""
+    return [
+        {
+            "episode": place,
+            "return": episode.total_return,
+            "return_per_agent": episode.return_per_agent,
+            "won": episode.won,
+            "length": episode.length,
+        }
+        for place, episode in enumerate(episodes)
+    ]
+
+
+class CsvLog:
+    """An append-only CSV file. Its whole resume state is the byte offset up to which it is valid."""
+
+    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
+        """Start an empty file; without columns the first row's names, in their order, become the header."""
+        self.path = path
+        self._columns = None if columns is None else tuple(columns)
+        with disk_errors(path):
+            self._file: BinaryIO = path.open("wb")
+        self._header_written = False
+
+    @classmethod
+    def resume(cls, path: Path, offset: int, columns: Sequence[str] | None = None) -> CsvLog:
+        """Go on after the first `offset` bytes; what a killed process wrote behind them is cut off."""
+        size = path.stat().st_size if path.exists() else 0
+        if size < offset:
+            raise UserError(f"cannot resume: {path} has {size} bytes, the saved state needs {offset}")
+        log = cls.__new__(cls)
+        log.path = path
+        log._columns = None if columns is None else tuple(columns)
+        with disk_errors(path):
+            log._file = path.open("r+b" if path.exists() else "wb")
+            log._file.truncate(offset)
+        log._header_written = offset > 0
+        if log._header_written:
+            found = tuple(log._file.readline().decode().rstrip("\n").split(","))
+            if log._columns not in (None, found):
+                raise UserError(f"cannot resume: {path} has the columns {','.join(found)}")
+            log._columns = found
+        log._file.seek(offset)
+        return log
+
+    def append(self, rows: Iterable[Mapping[str, Value]]) -> None:
+        """Write rows; each must have exactly the header's columns."""
+        lines: list[str] = []
+        for row in rows:
+            if self._columns is None:
+                self._columns = tuple(row)
+            if set(row) != set(self._columns):
+                raise ValueError(f"{self.path.name} has the columns {self._columns}, the row {tuple(row)}")
+            if not self._header_written:
+                lines.append(",".join(self._columns))
+                self._header_written = True
+            lines.append(",".join(cell_text(row[name]) for name in self._columns))
+        if lines:
+            with disk_errors(self.path):
+                self._file.write(("\n".join(lines) + "\n").encode())
+
+    def flush(self) -> int:
+        """Force everything to disk; the offset to store in the resume state."""
+        with disk_errors(self.path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            return self._file.tell()
+
+    def close(self) -> None:
+        with disk_errors(self.path):
+            self._file.close()
+
+
+def read_evaluations(path: Path) -> Columns:
+    """Column arrays of evaluations.csv; won is NaN where episodes are neither won nor lost."""
+    return _read_columns(path, EVALUATION_COLUMNS)
+
+
+def read_final(path: Path) -> Columns:
+    """Column arrays of final.csv."""
+    return _read_columns(path, FINAL_COLUMNS)
+
+
+def read_iterations(path: Path) -> Columns:
+    """Column arrays of iterations.csv, whatever its columns are; empty fields are NaN."""
+    return _read_columns(path, None)
+
+
+def _read_columns(path: Path, columns: Sequence[str] | None) -> Columns:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = list(csv.reader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    if not lines:
+        # A run may diverge before its first evaluation; a header is written with the first row.
+        return {name: np.empty(0) for name in columns or ()}
+    header, rows = lines[0], lines[1:]
+    if columns is not None and tuple(header) != tuple(columns):
+        raise UserError(f"{path} has the columns {','.join(header)}; expected: {','.join(columns)}")
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise UserError(f"{path}, line {number}: {len(row)} fields; expected: {len(header)}")
+    try:
+        table = {
+            name: np.array([float(row[place] or "nan") for row in rows], dtype=np.float64)
+            for place, name in enumerate(header)
+        }
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
+    if "won" in table and not np.isin(table["won"][~np.isnan(table["won"])], (0.0, 1.0)).all():
+        raise UserError(f"{path}: column won holds other values than 0, 1 and nothing")
+    return table
+
+
+def score_summary(evaluations: Path, final: Path | None = None) -> dict[str, Any]:
+    """The score as the files on disk give it: the final episodes if there are any, else the last finite evaluation."""
+    if final is not None and final.exists():
+        table = read_final(final)
+        if len(table["return"]) and np.isfinite(table["return"]).all():
+            return _summary(FINAL, None, table)
+    table = read_evaluations(evaluations)
+    for steps in np.unique(table["env_steps"])[::-1]:
+        rows = table["env_steps"] == steps
+        if np.isfinite(table["return"][rows]).all():
+            return _summary(EVALUATIONS, int(steps), {name: column[rows] for name, column in table.items()})
+    return _summary(None, None, {name: np.empty(0) for name in FINAL_COLUMNS})
+
+
+def _summary(source: str | None, env_steps: int | None, table: Columns) -> dict[str, Any]:
+    def mean(name: str) -> float | None:
+        column = table[name]
+        return float(f"{column.mean():.6g}") if len(column) and np.isfinite(column).all() else None
+
+    return {
+        "source": source,
+        "env_steps": env_steps,
+        "episodes": len(table["return"]),
+        "return": mean("return"),
+        "return_per_agent": mean("return_per_agent"),
+        "win_rate": mean("won"),
+        "length": mean("length"),
+    }
+
+
+# ----------------------------------------------------------------------------------------------------- run.json
+
+_NUMBER_OR_NULL = {"type": ["number", "null"]}
+_TEXT_MAP = {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+def _closed(properties: dict[str, Any], optional: Sequence[str] = ()) -> dict[str, Any]:
+    """An object with exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+RUN_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "run.json: what was run, on what, and what came out. Only `volatile` may differ between repetitions.",
+    **_closed(
+        {
+            "schema": {"const": SCHEMA_VERSION},
+            "cell": {"type": "string", "pattern": "^[^/]+/[^/]+/[^/]+/[^/]+$"},
+            "digest": {"type": "string", "pattern": "^[0-9a-f]{10,64}$"},
+            "seed": {"type": "integer", "minimum": 0},
+            "status": {"enum": ["finished", "diverged"]},
+            "diverged": _closed(
+                {"iteration": {"type": "integer", "minimum": 0}, "quantity": {"type": "string", "minLength": 1}}
+            ),
+            "settings": {"type": "object", "minProperties": 1},
+            "options": {"type": "object"},
+            "protocol": {"type": "integer", "minimum": 0},
+            "revision": {"type": "integer", "minimum": 0},
+            "deviations": {"type": "array", "items": {"type": "string"}},
+            "environment": {"type": "object"},
+            "versions": _TEXT_MAP,
+            "git": {
+                "anyOf": [
+                    {"type": "null"},
+                    _closed(
+                        {"commit": {"type": "string", "pattern": "^[0-9a-f]{40,64}$"}, "dirty": {"type": "boolean"}}
+                    ),
+                ]
+            },
+            "path": _closed(
+                {
+                    "mode": {"enum": ["eager", "compiled", "graph"]},
+                    "torch": {"type": "string"},
+                    "threads": {"type": "integer", "minimum": 1},
+                    "device": {"enum": ["cpu", "cuda"]},
+                    "reason": {"type": "string"},
+                },
+                optional=("reason",),
+            ),
+            "exact_resume": {"type": "boolean"},
+            "sha256": {
+                "type": "object",
+                "required": [EVALUATIONS, ITERATIONS, CHECKPOINT],
+                "properties": {
+                    name: {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+                    for name in (EVALUATIONS, ITERATIONS, FINAL, CHECKPOINT)
+                },
+                "additionalProperties": False,
+            },
+            "score": _closed(
+                {
+                    "source": {"enum": [EVALUATIONS, FINAL, None]},
+                    "env_steps": {"type": ["integer", "null"], "minimum": 0},
+                    "episodes": {"type": "integer", "minimum": 0},
+                    "return": _NUMBER_OR_NULL,
+                    "return_per_agent": _NUMBER_OR_NULL,
+                    "win_rate": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+                    "length": _NUMBER_OR_NULL,
+                }
+            ),
+            "volatile": _closed(
+                {
+                    "seconds": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
+                    "resumes": {"type": "integer", "minimum": 0},
+                    "host": {"type": "string"},
+                    "memory_mib": {"type": "number", "minimum": 0},
+                    "peak_gpu_mib": {"type": ["number", "null"], "minimum": 0},
+                    "started": {"type": "string"},
+                    "ended": {"type": "string"},
+                    "stacked_seeds": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
+                    "notes": {"type": "array", "items": {"type": "string"}},
+                },
+                optional=("notes",),
+            ),
+        },
+        optional=("diverged",),
+    ),
+    # A diverged run says where; a finished one has nothing to say.
+    "if": {"properties": {"status": {"const": "diverged"}}},
+    "then": {"required": ["diverged"]},
+    "else": {"not": {"required": ["diverged"]}},
+}
+
+
+def canonical_json(document: Mapping[str, Any]) -> bytes:
+    """The one spelling of a document: sorted keys, two spaces, plain numbers, a newline at the end."""
+    return (json.dumps(document, sort_keys=True, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+def check_run(document: Mapping[str, Any], where: str = RUN) -> None:
+    """Raise a UserError naming the first place where the document departs from the schema."""
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(RUN_SCHEMA).iter_errors(document))
+    if error is not None:
+        place = "/".join(str(part) for part in error.absolute_path) or "top level"
+        raise UserError(f"{where}, {place}: {_first_line(error.message)}")
+
+
+def _first_line(message: str) -> str:
+    line = message.splitlines()[0]
+    return line if len(line) <= 200 else line[:200] + " …"
+
+
+def write_run(path: Path, document: Mapping[str, Any]) -> None:
+    """Check and write run.json, atomically."""
+    check_run(document, str(path))
+    write_atomically(path, canonical_json(document))
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """Read and check run.json."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {_first_line(str(error))}") from error
+    if not isinstance(document, dict):
+        raise UserError(f"{path}, top level: not an object")
+    check_run(document, str(path))
+    return document
+
+
+def without_volatile(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of run.json that repetitions of a run must agree on."""
+    return {name: value for name, value in document.items() if name != "volatile"}
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# --------------------------------------------------------------------------------------------------- provenance
+
+_PACKAGES = ("fp3o", "torch", "numpy", "scipy", "mujoco", "numba", "gymnasium", "pettingzoo", "safetensors", "smac")
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of Python and of every installed package that can touch a number."""
+    versions = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of the source tree this package runs from and whether it has local changes; None outside git."""
+    folder = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ("git", *arguments), cwd=folder, capture_output=True, text=True, check=True, timeout=30
+        ).stdout
+
+    try:
+        # An installed copy inside some other repository's environment is not that repository's code.
+        git("ls-files", "--error-unmatch", Path(__file__).name)
+        return {
+            "commit": git("rev-parse", "HEAD").strip(),
+            "dirty": bool(git("status", "--porcelain", "--untracked-files=no", "--", ":/fp3o").strip()),
+        }
+    except (OSError, subprocess.SubprocessError):
+        return None
