@@ -70,7 +70,7 @@ class Settings:
     intermediate: bool = True
     """FP3O: weights from the intermediate policies π_{k+0.5}, frozen (paper). False: clipping only, live ratios."""
     matching_degree: bool = False
-    """FP3O: run the dependent step on a copy in any case; log whether condition and constraint agree (paper, Fig. 2)."""
+    """FP3O: run the dependent step on a copy in any case; log if condition and constraint agree (matching degree)."""
     agent_order: Literal["random", "greedy", "semi-greedy", "fixed"] = "random"
     """Sequential algorithms: who learns first. HAPPO random; A2PO semi-greedy."""
     blocks: int = 0
