@@ -226,7 +226,7 @@ RUN_SCHEMA: dict[str, Any] = {
         {
             "schema": {"const": SCHEMA_VERSION},
             "cell": {"type": "string", "pattern": "^[^/]+/[^/]+/[^/]+/[^/]+$"},
-            "digest": {"type": "string", "pattern": "^[0-9a-f]{10,64}$"},
+            "digest": {"type": "string", "pattern": "^[0-9a-f]{10}$"},
             "seed": {"type": "integer", "minimum": 0},
             "status": {"enum": ["finished", "diverged"]},
             "diverged": _closed(

@@ -21,19 +21,13 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from fp3o.errors import UserError
+from fp3o.plan import Plan, run_directory, scratch_directory
 from fp3o.training import records
 from fp3o.training.atomic import disk_errors, write_atomically
 
+RESUME = "resume.safetensors"
 # What a full disk must still take before a run starts; a run's files are of this order.
 _PROBE_BYTES = 1 << 20
-
-
-def block_name(seeds: Sequence[int]) -> str:
-    """0,1,2,3,4 → seeds-0-4; 1,3 → seeds-1,3."""
-    ordered = sorted(seeds)
-    if len(ordered) > 1 and ordered == list(range(ordered[0], ordered[-1] + 1)):
-        return f"seeds-{ordered[0]}-{ordered[-1]}"
-    return "seeds-" + ",".join(str(seed) for seed in ordered)
 
 
 class Lock:
@@ -84,20 +78,20 @@ def _holder_text(content: bytes) -> str:
 class RunFolder:
     """The files of one seed block from before its first step until every seed is published. Use as a context."""
 
-    def __init__(self, runs_root: Path, scratch_root: Path, cell: str, digest: str, seeds: Sequence[int]) -> None:
+    def __init__(self, plan: Plan, seeds: Sequence[int], runs_root: Path, scratch_root: Path) -> None:
         if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
-            raise UserError(f"{cell}: seeds must be different and not negative, not {list(seeds)}")
-        self.cell = cell
-        self.digest = digest
+            raise UserError(f"{plan.cell.id}: seeds must be different and not negative, not {list(seeds)}")
+        self.plan = plan
         self.requested = tuple(sorted(seeds))
-        self._runs = runs_root / cell / digest[:10]
-        self._scratch = scratch_root / cell / digest[:10]
+        self._runs_root = runs_root
+        self._scratch_root = scratch_root
         self._locks: list[Lock] = []
         self.seeds: tuple[int, ...] = ()
+        """What is to be trained, in this order; known once entered. Empty: everything is finished."""
 
     def output(self, seed: int) -> Path:
         """The declared output folder of a seed."""
-        return self._runs / f"seed-{seed}"
+        return run_directory(self._runs_root, self.plan, seed)
 
     def finished(self, seed: int) -> bool:
         """Whether the seed's run is complete and untouched; a run that is there but damaged is an error, not a no."""
@@ -105,11 +99,9 @@ class RunFolder:
         if not (folder / records.RUN).exists():
             return False
         document = records.read_run(folder / records.RUN)
-        for name, value in (("cell", self.cell), ("seed", seed)):
+        for name, value in (("cell", self.plan.cell.id), ("digest", self.plan.digest), ("seed", seed)):
             if document[name] != value:
                 raise UserError(f"{folder / records.RUN} is another run: its {name} is {document[name]}, not {value}")
-        if document["digest"][:10] != self.digest[:10]:
-            raise UserError(f"{folder / records.RUN} is another run: its digest is {document['digest']}")
         for name, checksum in document["sha256"].items():
             if not (folder / name).exists():
                 raise UserError(
@@ -124,16 +116,19 @@ class RunFolder:
         return tuple(seed for seed in self.requested if not self.finished(seed))
 
     def __enter__(self) -> Self:
-        """Lock every requested seed, check that results can be written, choose `seeds` to train (none: all finished)."""
+        """Lock every requested seed, check that results can be written, choose `seeds` to train."""
         try:
-            _make_folder(self._scratch)
+            whole_block = scratch_directory(self._scratch_root, self.plan, self.requested)
+            _make_folder(whole_block.parent)
             for seed in self.requested:
-                self._locks.append(Lock(self._scratch / f"seed-{seed}.lock", f"seed {seed} of {self.cell}"))
+                self._locks.append(
+                    Lock(whole_block.parent / f"seed-{seed}.lock", f"seed {seed} of {self.plan.cell.id}")
+                )
             left = self.unfinished()
             # A block interrupted while publishing has some finished seeds: its saved state still holds all of them.
-            self.seeds = self.requested if self._resume_of(self.requested).exists() and left else left
+            self.seeds = self.requested if left and (whole_block / RESUME).exists() else left
             if left:
-                _probe(self._runs)
+                _probe(self.output(left[0]).parent)
                 _probe(self.block)
                 for seed in self.seeds:
                     _make_folder(self.scratch(seed))
@@ -155,14 +150,12 @@ class RunFolder:
     @property
     def block(self) -> Path:
         """Scratch folder of the seeds trained together."""
-        return self._scratch / block_name(self.seeds)
+        return scratch_directory(self._scratch_root, self.plan, self.seeds)
 
     @property
     def resume_path(self) -> Path:
-        return self.block / "resume.safetensors"
-
-    def _resume_of(self, seeds: Sequence[int]) -> Path:
-        return self._scratch / block_name(seeds) / "resume.safetensors"
+        """State of the whole block, replaced at every save."""
+        return self.block / RESUME
 
     def scratch(self, seed: int) -> Path:
         """Folder of a seed's files in progress."""
