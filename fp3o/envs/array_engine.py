@@ -1,0 +1,169 @@
+"""Book-keeping of the engines that are pure NumPy: seeds, returns, auto-reset, freezing, save and load."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp3o.envs.checks import checked_seeds, checked_slots
+from fp3o.envs.draws import UniformDraws
+from fp3o.envs.options import REVISIONS
+from fp3o.envs.protocol import Bools, Doubles, EnvSpec, Episode, Snapshot, Transition
+from fp3o.errors import UserError
+
+# How a slot's episode ended; with auto-reset every slot is always running.
+RUNNING, TERMINATED, TRUNCATED = 0, 1, 2
+
+
+class Outcome(NamedTuple):
+    """What one step of the game yields; rows of slots that have ended already do not matter."""
+
+    reward: Doubles  # [N, A] what agents are trained on
+    score: Doubles  # [N] what the episode's return adds up
+    terminated: Bools  # [N]
+    truncated: Bools  # [N]
+
+
+class ArrayEngine(ABC):
+    """A BatchEnv whose game is four small functions on arrays."""
+
+    domain: str
+    # Part of a return that is one agent's: 1/A where the score is a sum over agents (MPE), else 1.
+    share_of_agent = 1.0
+
+    def __init__(self, task: str, spec: EnvSpec, slots: int, auto_reset: bool, options: Any) -> None:
+        self.task = task
+        self.spec = spec
+        self.slots = checked_slots(slots)
+        self.auto_reset = auto_reset
+        self.options = options
+        self._draws = UniformDraws()
+        self._seeds = np.zeros(slots, dtype=np.uint64)
+        self._episodes = np.zeros(slots, dtype=np.int64)  # number of the running episode of each slot
+        self._lengths = np.zeros(slots, dtype=np.int64)
+        self._returns = np.zeros(slots)
+        self._ending = np.full(slots, RUNNING, dtype=np.int64)
+        self._started = False
+
+    @abstractmethod
+    def _begin(self, rows: NDArray[np.int64]) -> None:
+        """Draw start states of these slots."""
+
+    @abstractmethod
+    def _advance(self, actions: NDArray[Any], running: Bools) -> Outcome:
+        """Check the actions and move every running slot by one step."""
+
+    @abstractmethod
+    def _look(self) -> Snapshot:
+        """What agents see now."""
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """The game's own mutable arrays, by name."""
+
+    def _restored(self) -> None:  # noqa: B027 (nothing to rebuild is the usual case)
+        """Called after `_arrays` have been overwritten by a saved state."""
+
+    def _uniforms(self, rows: NDArray[np.int64], count: int) -> Doubles:
+        """[rows, count] uniform numbers of each slot's running episode."""
+        return self._draws(self._seeds[rows], self._episodes[rows], count)
+
+    def reset(self, seeds: NDArray[np.uint64]) -> Snapshot:
+        self._seeds[:] = checked_seeds(seeds, self.slots)
+        self._episodes[:] = 0
+        self._lengths[:] = 0
+        self._returns[:] = 0.0
+        self._ending[:] = RUNNING
+        self._started = True
+        self._begin(np.arange(self.slots))
+        return self._look()
+
+    def step(self, actions: NDArray[Any]) -> Transition:
+        if not self._started:
+            raise UserError(f"{self.domain}/{self.task}: step before reset")
+        running = self._ending == RUNNING
+        reward, score, terminated, truncated = self._advance(actions, running)
+        if not running.all():
+            # Frozen slots earn nothing and stay marked the way they ended.
+            reward = np.where(running[:, None], reward, 0.0)
+            score = np.where(running, score, 0.0)
+            terminated = np.where(running, terminated, self._ending == TERMINATED)
+            truncated = np.where(running, truncated, self._ending == TRUNCATED)
+        self._returns += score
+        self._lengths += running
+        over = terminated | truncated
+        final = _copied(self._look()) if over.any() else None
+        ended = np.flatnonzero(over & running)
+        episodes = [self._episode(int(row)) for row in ended]
+        if not self.auto_reset:
+            self._ending[ended] = np.where(terminated[ended], TERMINATED, TRUNCATED)
+        elif len(ended):
+            self._episodes[ended] += 1
+            self._lengths[ended] = 0
+            self._returns[ended] = 0.0
+            self._begin(ended)
+        return Transition(self._look(), reward, terminated, truncated, final, episodes)
+
+    def _episode(self, slot: int) -> Episode:
+        total = float(self._returns[slot])
+        return Episode(slot, total, total * self.share_of_agent, int(self._lengths[slot]), won=None)
+
+    def snapshot(self) -> Snapshot:
+        return self._look()
+
+    def _all_arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            "seeds": self._seeds,
+            "episodes": self._episodes,
+            "lengths": self._lengths,
+            "returns": self._returns,
+            "ending": self._ending,
+            **self._arrays(),
+        }
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        return {name: array.copy() for name, array in self._all_arrays().items()}
+
+    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
+        arrays = self._all_arrays()
+        if state.keys() != arrays.keys():
+            raise UserError(f"{self.domain}/{self.task}: saved state holds {sorted(state)}; allowed: {sorted(arrays)}")
+        for name, array in arrays.items():
+            if state[name].shape != array.shape:
+                raise UserError(
+                    f"{self.domain}/{self.task}: saved {name} has shape {state[name].shape}; allowed: {array.shape}"
+                )
+        for name, array in arrays.items():
+            array[...] = state[name]
+        self._started = True
+        self._restored()
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "domain": self.domain,
+            "task": self.task,
+            "engine": "numpy",
+            "revision": REVISIONS[self.domain],
+            "versions": {"numpy": np.__version__},
+            "agents": self.spec.agents,
+            "observation_size": self.spec.observation_size,
+            "state_size": self.spec.state_size,
+            "action_sizes": list(self.spec.action.sizes),
+            "options": asdict(self.options),
+        }
+
+    def close(self) -> None:  # noqa: B027 (part of the protocol)
+        """Nothing is held outside this process."""
+
+
+def _copied(view: Snapshot) -> Snapshot:
+    return Snapshot(
+        view.observation.copy(),
+        view.state.copy(),
+        view.alive.copy(),
+        None if view.available is None else view.available.copy(),
+    )

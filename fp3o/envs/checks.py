@@ -1,0 +1,58 @@
+"""What callers may hand to an engine, checked once and reported in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp3o.envs.protocol import Seeds
+from fp3o.errors import UserError
+
+
+def checked_slots(slots: int) -> int:
+    """At least one environment."""
+    if slots < 1:
+        raise UserError(f"number of environments is {slots}; allowed: 1 or more")
+    return slots
+
+
+def checked_seeds(seeds: NDArray[Any], slots: int) -> Seeds:
+    """One unsigned 64-bit seed per slot, as a private copy."""
+    given = np.asarray(seeds)
+    if given.shape != (slots,) or given.dtype.kind not in "ui":
+        raise UserError(f"seeds are {given.dtype} {given.shape}; allowed: unsigned 64-bit integers of shape ({slots},)")
+    return given.astype(np.uint64)
+
+
+def checked_choices(actions: NDArray[Any], choices: NDArray[np.int64], slots: int) -> NDArray[np.int64]:
+    """Categorical actions [N, A, sub-actions]; `choices` [A, sub-actions] says how many each agent really has."""
+    given = np.asarray(actions)
+    shape = (slots, *choices.shape)
+    if given.dtype.kind not in "iu":
+        raise UserError(f"actions are {given.dtype}; allowed: integers of shape {shape}")
+    if given.shape != shape:
+        raise UserError(f"actions have shape {given.shape}; allowed: {shape} (environments, agents, sub-actions)")
+    if given.min() < 0 or (given >= choices).any():
+        worst = np.argwhere((given < 0) | (given >= choices))[0]
+        slot, agent, part = (int(i) for i in worst)
+        raise UserError(
+            f"action {int(given[slot, agent, part])} of agent {agent} in environment {slot} does not exist; "
+            f"allowed: 0 to {int(choices[agent, part]) - 1}"
+        )
+    return given.astype(np.int64, copy=False)
+
+
+def checked_reals(actions: NDArray[Any], agents: int, size: int, slots: int) -> NDArray[np.float64]:
+    """Gaussian actions [N, A, dims], finite."""
+    given = np.asarray(actions)
+    shape = (slots, agents, size)
+    if given.dtype.kind not in "fiu":
+        raise UserError(f"actions are {given.dtype}; allowed: numbers of shape {shape}")
+    if given.shape != shape:
+        raise UserError(f"actions have shape {given.shape}; allowed: {shape} (environments, agents, dimensions)")
+    if not np.isfinite(given).all():
+        slot, agent, _ = (int(i) for i in np.argwhere(~np.isfinite(given))[0])
+        raise UserError(f"action of agent {agent} in environment {slot} is not finite; allowed: finite numbers")
+    return given.astype(np.float64, copy=False)

@@ -1,0 +1,222 @@
+"""What the protocol promises: seeds, and the same promises kept by every engine made of arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fp3o.envs import make
+from fp3o.envs.draws import UniformDraws
+from fp3o.envs.matrix import GAMES
+from fp3o.envs.options import MatrixOptions
+from fp3o.envs.protocol import BatchEnv, Snapshot, Transition, episode_generator, slot_seeds
+from fp3o.errors import UserError
+
+ENGINES = [("matrix", task, MatrixOptions()) for task in GAMES]
+NAMES = [f"{domain}-{task}-{getattr(options, 'flavour', '')}" for domain, task, options in ENGINES]
+every_engine = pytest.mark.parametrize(("domain", "task", "options"), ENGINES, ids=NAMES)
+
+
+def legal_actions(env: BatchEnv, view: Snapshot, generator: np.random.Generator) -> np.ndarray:
+    """Uniform among legal choices, or standard normal."""
+    action = env.spec.action
+    if action.kind == "gaussian":
+        return generator.normal(size=(env.slots, env.spec.agents, action.width))
+    assert view.available is not None
+    parts, start = [], 0
+    for size in action.sizes:
+        weight = generator.random((env.slots, env.spec.agents, size)) * view.available[:, :, start : start + size]
+        parts.append(weight.argmax(axis=2))
+        start += size
+    return np.stack(parts, axis=2)
+
+
+def views(transition: Transition, slot: int) -> list[np.ndarray]:
+    """Everything one slot got out of a step."""
+    s = transition.snapshot
+    shown = [s.observation[slot], s.state[slot], s.alive[slot], transition.reward[slot]]
+    shown += [transition.terminated[slot], transition.truncated[slot]]
+    if s.available is not None:
+        shown.append(s.available[slot])
+    if transition.final is not None and (transition.terminated[slot] or transition.truncated[slot]):
+        shown += [transition.final.observation[slot], transition.final.state[slot]]
+    return [np.array(x) for x in shown]
+
+
+def same(left: list[np.ndarray], right: list[np.ndarray]) -> bool:
+    return len(left) == len(right) and all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
+
+
+def test_slot_seeds_depend_on_arguments_and_index_only() -> None:
+    few, many = slot_seeds(3, "train", 4), slot_seeds(3, "train", 64)
+    assert few.dtype == np.uint64
+    assert np.array_equal(few, many[:4])
+    assert np.array_equal(few, slot_seeds(3, "train", 4))
+
+
+def test_slot_seeds_never_collide_between_runs_streams_iterations_and_slots() -> None:
+    drawn = [
+        slot_seeds(seed, stream, 50, iteration)
+        for seed in range(5)
+        for stream in ("train", "evaluate")
+        for iteration in range(4)
+    ]
+    everything = np.concatenate(drawn)
+    assert len(np.unique(everything)) == len(everything)
+
+
+def test_slot_seeds_are_pinned() -> None:
+    """A changed derivation would change every run."""
+    assert slot_seeds(0, "train", 2).tolist() == [10016432020004563040, 6266843009745937250]
+    assert episode_generator(10016432020004563040, 1).integers(1000, size=3).tolist() == [642, 234, 175]
+
+
+def test_episode_generators_differ_by_slot_and_episode() -> None:
+    first = {(s, e): episode_generator(s, e).random() for s in (1, 2, 3) for e in (0, 1, 2)}
+    assert len(set(first.values())) == 9
+
+
+def test_batched_draws_are_the_episode_generators() -> None:
+    seeds = slot_seeds(7, "train", 5)
+    episodes = np.array([0, 3, 1, 0, 9])
+    draws = UniformDraws()
+    draws(seeds, episodes + 1, 3)  # earlier use leaves no trace
+    expected = [episode_generator(int(s), int(e)).random(11) for s, e in zip(seeds, episodes, strict=True)]
+    assert np.array_equal(draws(seeds, episodes, 11), expected)
+
+
+@every_engine
+def test_sizes_are_as_specified(domain: str, task: str, options: object) -> None:
+    env = make(domain, task, 3, options=options)
+    view = env.reset(slot_seeds(0, "test", 3))
+    spec = env.spec
+    assert view.observation.shape == (3, spec.agents, spec.observation_size)
+    assert view.state.shape == (3, spec.agents, spec.state_size)
+    assert view.observation.dtype == view.state.dtype == np.float32
+    assert view.alive.shape == (3, spec.agents)
+    assert len(spec.agent_types) == spec.agents
+    if spec.action.kind == "gaussian":
+        assert view.available is None
+    else:
+        assert view.available is not None
+        assert view.available.shape == (3, spec.agents, spec.action.parameters)
+        start = 0
+        for size in spec.action.sizes:
+            assert view.available[:, :, start : start + size].any(axis=2).all()
+            start += size
+    identity = env.identity()
+    assert identity["task"] == task
+    assert identity["observation_size"] == spec.observation_size
+
+
+@every_engine
+def test_a_slot_does_not_depend_on_its_neighbours(domain: str, task: str, options: object) -> None:
+    """Slot 3 of 5 and the same seed alone: the same bits over several episodes."""
+    many, one = make(domain, task, 5, options=options), make(domain, task, 1, options=options)
+    seeds = slot_seeds(4, "test", 5)
+    view = many.reset(seeds)
+    alone = one.reset(seeds[3:4])
+    assert np.array_equal(view.observation[3], alone.observation[0])
+    generator = np.random.default_rng(0)
+    for _ in range(2 * many.spec.episode_limit + 3):
+        actions = legal_actions(many, view, generator)
+        step, step_alone = many.step(actions), one.step(actions[3:4])
+        assert same(views(step, 3), views(step_alone, 0))
+        assert [e[1:] for e in step.episodes if e.slot == 3] == [e[1:] for e in step_alone.episodes]
+        view = step.snapshot
+
+
+@every_engine
+def test_saved_and_restored_in_mid_episode_continues_bit_for_bit(domain: str, task: str, options: object) -> None:
+    env = make(domain, task, 4, options=options)
+    view = env.reset(slot_seeds(1, "test", 4))
+    generator = np.random.default_rng(1)
+    for _ in range(env.spec.episode_limit // 2 + 3):
+        view = env.step(legal_actions(env, view, generator)).snapshot
+    saved = env.state_dict()
+    other = make(domain, task, 4, options=options)
+    other.load_state_dict({name: array.copy() for name, array in saved.items()})
+    assert np.array_equal(env.snapshot().observation, other.snapshot().observation)
+    assert np.array_equal(env.snapshot().state, other.snapshot().state)
+    for _ in range(2 * env.spec.episode_limit):
+        actions = legal_actions(env, env.snapshot(), generator)
+        left, right = env.step(actions), other.step(actions)
+        assert left.episodes == right.episodes
+        assert all(same(views(left, slot), views(right, slot)) for slot in range(4))
+
+
+@every_engine
+def test_episodes_report_the_sum_of_rewards(domain: str, task: str, options: object) -> None:
+    env = make(domain, task, 3, options=options)
+    view = env.reset(slot_seeds(2, "test", 3))
+    generator = np.random.default_rng(2)
+    earned = np.zeros(3)
+    seen = 0
+    for _ in range(3 * env.spec.episode_limit):
+        step = env.step(legal_actions(env, view, generator))
+        shared = np.all(step.reward == step.reward[:, :1])
+        # A common reward is the team's; agents' own rewards add up to it.
+        earned += step.reward[:, 0] if shared and not own_rewards(env) else step.reward.sum(axis=1)
+        for episode in step.episodes:
+            assert episode.total_return == pytest.approx(earned[episode.slot], abs=1e-9)
+            earned[episode.slot] = 0.0
+            seen += 1
+        assert sorted(e.slot for e in step.episodes) == np.flatnonzero(step.terminated | step.truncated).tolist()
+        assert (step.final is None) == (not step.episodes)
+        view = step.snapshot
+    assert seen >= 9
+
+
+def own_rewards(env: BatchEnv) -> bool:
+    return env.identity()["options"].get("flavour") == "mpe2"
+
+
+@every_engine
+def test_without_auto_reset_ended_slots_freeze(domain: str, task: str, options: object) -> None:
+    env = make(domain, task, 3, auto_reset=False, options=options)
+    view = env.reset(slot_seeds(3, "test", 3))
+    generator = np.random.default_rng(3)
+    reported: list[int] = []
+    over = np.zeros(3, dtype=bool)
+    for _ in range(env.spec.episode_limit + 2):
+        before = env.state_dict()
+        step = env.step(legal_actions(env, view, generator))
+        assert not step.reward[over].any()
+        assert (step.terminated | step.truncated)[over].all()
+        after = env.state_dict()
+        assert all(np.array_equal(before[name][over], after[name][over]) for name in before if before[name].ndim)
+        over |= step.terminated | step.truncated
+        reported += [e.slot for e in step.episodes]
+        view = step.snapshot
+    assert sorted(reported) == [0, 1, 2]
+    assert over.all()
+
+
+@every_engine
+def test_bad_input_is_one_clear_line(domain: str, task: str, options: object) -> None:
+    env = make(domain, task, 2, options=options)
+    shape = (2, env.spec.agents, env.spec.action.width)
+    with pytest.raises(UserError, match="step before reset"):
+        env.step(np.zeros(shape, dtype=np.int64))
+    with pytest.raises(UserError, match=r"seeds are .*allowed"):
+        env.reset(np.zeros(3, dtype=np.uint64))
+    env.reset(slot_seeds(0, "test", 2))
+    wrong = [np.zeros((1, *shape[1:]), dtype=np.int64), np.full(shape, np.nan), np.full(shape, np.inf)]
+    if env.spec.action.kind == "categorical":
+        wrong += [np.full(shape, -1), np.full(shape, 99), np.zeros(shape)]
+    for actions in wrong:
+        with pytest.raises(UserError, match="allowed") as error:
+            env.step(actions)
+        assert "\n" not in str(error.value)
+    with pytest.raises(UserError, match="allowed"):
+        env.load_state_dict({})
+
+
+@pytest.mark.parametrize("domain", ["matrix"])
+def test_unknown_names_list_the_allowed_ones(domain: str) -> None:
+    with pytest.raises(UserError, match=f"unknown task 'nonsense' in {domain}; allowed: .*, "):
+        make(domain, "nonsense", 1)
+    with pytest.raises(UserError, match="unknown domain 'nonsense'; allowed: mamujoco, "):
+        make("nonsense", "x", 1)
+    with pytest.raises(UserError, match="number of environments is 0"):
+        make(*next((d, t) for d, t, _ in ENGINES if d == domain), 0)
