@@ -471,7 +471,7 @@ def run_directory(root: Path, plan: Plan, seed: int) -> Path:
 
 def scratch_directory(scratch_root: Path, plan: Plan, seeds: Sequence[int]) -> Path:
     """Where a run in progress keeps its state; never a declared output."""
-    return scratch_root / plan.cell.id / plan.digest / f"s{seeds_text(seeds)}"
+    return scratch_root / plan.cell.id / plan.digest / f"seeds-{seeds_text(seeds)}"
 
 
 def suite_root(name: str) -> Path:

@@ -1,0 +1,389 @@
+"""Cells, resolution, digests, paths, suites."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fp3o import plan
+from fp3o.errors import UserError
+from fp3o.plan import Cell, load_suite, resolve
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def settings(cell: str, **overrides: plan.Scalar) -> plan.Settings:
+    return resolve(Cell.parse(cell), overrides).settings
+
+
+# --- Cells ---
+
+
+def test_a_cell_reads_back_as_its_id() -> None:
+    cell = Cell.parse("mamujoco/ant-2x4/partial/fp3o-double-clip")
+    assert cell == Cell("mamujoco", "ant-2x4", "partial", "fp3o", "double-clip")
+    assert Cell.parse(cell.id) == cell
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("mujoco/ant-2x4/full/fp3o", ["mujoco", "mamujoco", "smac"]),
+        ("mamujoco/ant/full/fp3o", ["'ant'", "ant-2x4", "mamujoco/ant/full/fp3o"]),
+        ("mamujoco/ant-2x4/half/fp3o", ["half", "full, partial, none, by-type"]),
+        ("mamujoco/ant-2x4/full/ppo", ["'ppo'", "fp3o, mappo"]),
+        ("mamujoco/ant-2x4/full/mappo-double-clip", ["double-clip", "10-epochs"]),
+        ("mamujoco/ant-2x4/full/ippo-x", ["'x'", "(none)"]),
+        ("ant-2x4/fp3o", ["<domain>/<task>/<sharing>/<algorithm>"]),
+        ("pettingzoo/a b/full/fp3o", ["a b", "letters"]),
+    ],
+)
+def test_an_unknown_part_is_named_with_what_is_allowed(text: str, names: list[str]) -> None:
+    with pytest.raises(UserError) as error:
+        Cell.parse(text)
+    message = str(error.value)
+    assert "\n" not in message
+    assert all(name in message for name in names), message
+
+
+# --- The paper's values ---
+
+
+def test_mamujoco_is_the_papers_table() -> None:
+    s = settings("mamujoco/ant-2x4/partial/fp3o")
+    assert (s.total_steps, s.rollout_length, s.rollout_threads, s.minibatches) == (10_000_000, 1000, 4, 32)
+    assert (s.epochs, s.epochs_dependent, s.clip, s.clip_others) == (5, 5, 0.2, 0.1)
+    assert (s.actor_lr, s.critic_lr, s.entropy_coef, s.gamma, s.gae_lambda) == (1e-5, 3e-4, 0.001, 0.99, 0.95)
+    assert (s.recurrent, s.gaussian_std, s.head_lr_scale) == (False, "sigmoid", "agents")
+    assert resolve(Cell.parse("mamujoco/ant-2x4/partial/fp3o")).iterations == 2500
+    for task, clip in [("walker2d-2x3", 0.05), ("hopper-3x1", 0.05), ("swimmer-8x2", 0.2), ("reacher-2x1", 0.2)]:
+        assert settings(f"mamujoco/{task}/none/happo").clip == clip
+
+
+SMAC = {  # Paper, Table smac2: clip, recurrent, steps in millions under full, partial and no sharing
+    "bane_vs_bane": (0.2, True, 2, 2, 2),
+    "2c_vs_64zg": (0.2, True, 5, 5, 5),
+    "3s5z": (0.2, True, 5, 5, 5),
+    "5m_vs_6m": (0.05, True, 8, 10, 10),
+    "corridor": (0.2, False, 8, 10, 10),
+    "6h_vs_8z": (0.2, False, 10, 15, 20),
+}
+
+
+@pytest.mark.parametrize("map_name", SMAC)
+def test_smac_is_the_papers_table(map_name: str) -> None:
+    clip, recurrent, *millions = SMAC[map_name]
+    for sharing, steps in zip(("full", "partial", "none"), millions, strict=True):
+        for algorithm in ("fp3o", "happo", "mappo", "ippo"):
+            s = settings(f"smac/{map_name}/{sharing}/{algorithm}")
+            assert (s.clip, s.recurrent, s.total_steps) == (clip, recurrent, steps * 1_000_000)
+            assert (s.rollout_length, s.rollout_threads, s.epochs, s.minibatches) == (400, 8, 5, 1)
+            assert (s.actor_lr, s.critic_lr, s.entropy_coef, s.chunk_length) == (5e-4, 5e-4, 0.01, 10)
+
+
+def test_mpe_is_on_policys_scripts() -> None:
+    s = settings("mpe/simple-reference/full/fp3o")
+    assert (s.total_steps, s.rollout_length, s.rollout_threads, s.epochs, s.epochs_dependent) == (3e6, 25, 128, 15, 15)
+    assert (s.actor_lr, s.recurrent, s.chunk_length, s.final_episodes) == (7e-4, True, 10, 1000)
+    assert settings("mpe/simple-speaker-listener/none/a2po").total_steps == 2e6
+
+
+def test_a2po_has_its_own_hyper_parameters() -> None:
+    s = settings("smac/3s5z/full/a2po")
+    assert (s.epochs, s.blocks, s.cumulative_blocks, s.adaptive_clip) == (8, 3, True, "product")
+    assert (s.rollout_length, s.rollout_threads, s.agent_order, s.two_stage) == (320, 10, "semi-greedy", True)
+    assert not settings("smac/3s5z/none/a2po").cumulative_blocks
+    assert settings("mpe/simple-reference/none/a2po").adaptive_clip == "linear"
+    without = settings("smac/3s5z/full/a2po-no-blocks")
+    assert (without.blocks, without.cumulative_blocks, without.epochs) == (0, False, 8)
+    assert settings("mamujoco/ant-2x4/partial/happo").head_lr_scale == "one"
+
+
+def test_followers_follow_unless_named() -> None:
+    assert settings("mamujoco/hopper-3x1/full/fp3o").clip_others == 0.025
+    assert settings("mamujoco/hopper-3x1/full/fp3o", clip=0.4).clip_others == 0.2
+    assert settings("mamujoco/hopper-3x1/full/fp3o", clip=0.4, clip_others=0.3).clip_others == 0.3
+    assert settings("mamujoco/hopper-3x1/full/fp3o", epochs=7).epochs_dependent == 7
+    few = settings("mamujoco/hopper-3x1/full/fp3o-3-2")
+    assert (few.epochs, few.epochs_dependent) == (3, 2)
+
+
+@pytest.mark.parametrize(("variant", "size"), [("100", 50), ("200", 100), ("500", 250), ("1000", 500)])
+def test_matching_degree_rollouts_hold_steps_times_two_agents(variant: str, size: int) -> None:
+    s = settings(f"smac/2c_vs_64zg/partial/fp3o-rollout-{variant}")
+    assert (s.rollout_length * s.rollout_threads, s.minibatches, s.matching_degree) == (size, 1, True)
+    assert s.total_steps == 1000 * size
+
+
+def test_every_cell_and_variant_resolves() -> None:
+    seen: dict[str, str] = {}
+    for domain in plan.domains():
+        for task in plan.tasks(domain):
+            for sharing in plan.SHARINGS:
+                for algorithm in plan.algorithms():
+                    for variant in ("", *plan.variants(algorithm)):
+                        p = resolve(Cell(domain, task, sharing, algorithm, variant))
+                        assert seen.setdefault(p.digest, p.cell.id) == p.cell.id
+    assert len(seen) > 1900
+
+
+# --- Overrides ---
+
+
+def test_a_string_is_read_as_the_fields_type() -> None:
+    s = settings(
+        "mamujoco/ant-2x4/full/fp3o", total_steps="2e6", clip="1e-1", double_clip="true", advantage_split="random"
+    )
+    assert s.total_steps == 2_000_000
+    assert type(s.total_steps) is int
+    assert (s.clip, s.double_clip, s.advantage_split) == (0.1, True, "random")
+
+
+ANT = "mamujoco/ant-2x4/full/mappo"
+
+
+@pytest.mark.parametrize(
+    ("cell", "key", "value", "names"),
+    [
+        (ANT, "learning_rate", "1", ["learning_rate", "actor_lr"]),
+        (ANT, "epochs", "many", ["epochs", "whole number"]),
+        (ANT, "epochs", "2.5", ["epochs", "whole number"]),
+        (ANT, "epochs", "0", ["epochs", "at least 1"]),
+        (ANT, "epochs", True, ["epochs", "number"]),
+        (ANT, "clip", "nan", ["clip", "finite"]),
+        (ANT, "gamma", "1.5", ["gamma", "0 … 1"]),
+        (ANT, "recurrent", "maybe", ["recurrent", "true, false"]),
+        (ANT, "gaussian_std", "tanh", ["gaussian_std", "sigmoid, exp"]),
+        (ANT, "epochs_dependent", "3", ["epochs_dependent", "fp3o", "--set"]),
+        (ANT, "blocks", "3", ["blocks", "a2po"]),
+        (ANT, "backend", "embedded", ["backend"]),
+        (ANT, "minibatches", "33", ["minibatches", "4000 samples", "32"]),
+        (ANT, "total_steps", "100", ["total_steps", "4000"]),
+        ("smac/3s5z/full/mappo", "chunk_length", "7", ["chunk_length", "rollout_length", "10"]),
+        ("smac/3s5z/full/mappo", "minibatches", "7", ["minibatches", "320 chunks"]),
+        ("smac/3s5z/full/mappo", "backend", "sc2", ["backend", "embedded, starcraft2"]),
+        ("smac/3s5z/none/a2po", "cumulative_blocks", "true", ["cumulative_blocks", "full"]),
+        ("mpe/simple-reference/full/mappo", "rollout_length", "24", ["chunk_length"]),
+        ("mamujoco/ant-2x4/full/fp3o-independent", "double_clip", "true", ["double_clip", "epochs_dependent"]),
+        ("mamujoco/ant-2x4/full/fp3o-rollout-100", "intermediate", "false", ["matching_degree", "intermediate"]),
+        ("pettingzoo/mine/full/fp3o", "env", "nonsense", ["env", "module:factory"]),
+    ],
+)
+def test_a_bad_override_is_one_line_naming_cell_key_and_allowed_values(
+    cell: str, key: str, value: plan.Scalar, names: list[str]
+) -> None:
+    with pytest.raises(UserError) as error:
+        resolve(Cell.parse(cell), {key: value})
+    message = str(error.value)
+    assert "\n" not in message
+    assert cell in message
+    assert "allowed" in message
+    assert all(name in message for name in names), message
+
+
+def test_a_strangers_environment_needs_its_factory() -> None:
+    with pytest.raises(UserError, match="module:factory"):
+        resolve(Cell.parse("pettingzoo/mine/full/fp3o"))
+    assert resolve(Cell.parse("pettingzoo/mine/full/fp3o"), {"env": "my.module:make"}).options.env == "my.module:make"
+
+
+def test_mpe_chunks_may_straddle_episodes_of_one_rollout() -> None:
+    assert settings("mpe/simple-reference/full/mappo").chunk_length == 10  # does not divide 25
+    with pytest.raises(UserError, match="chunk_length"):
+        resolve(Cell.parse("smac/3m/full/mappo"), {"rollout_length": 25, "rollout_threads": 128})
+
+
+def test_deviations_name_old_and_new_value_and_who_asked() -> None:
+    assert resolve(Cell.parse("mamujoco/ant-2x4/full/fp3o")).deviations == ()
+    assert resolve(Cell.parse(ANT + "-10-epochs")).deviations == ("epochs 5 → 10 (variant mappo-10-epochs)",)
+    changed = resolve(Cell.parse("mamujoco/ant-2x4/full/fp3o"), {"clip": "0.1"}).deviations
+    assert changed == ("clip 0.2 → 0.1 (--set)", "clip_others 0.1 → 0.05 (follows clip)")
+    assert resolve(Cell.parse(ANT), {"clip": "0.2"}).deviations == ()
+
+
+# --- Digests ---
+
+
+def test_a_digest_is_a_function_of_the_configuration_alone() -> None:
+    first = resolve(Cell.parse(ANT)).digest
+    assert len(first) == 10
+    assert resolve(Cell.parse(ANT), {"clip": 0.2, "epochs": "5"}).digest == first
+    code = f"from fp3o.plan import *; print(resolve(Cell.parse({ANT!r})).digest)"
+    again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert again.stdout.strip() == first
+
+
+def test_swapping_two_values_changes_the_digest() -> None:
+    one = resolve(Cell.parse(ANT), {"actor_lr": 1e-4, "critic_lr": 2e-4})
+    other = resolve(Cell.parse(ANT), {"actor_lr": 2e-4, "critic_lr": 1e-4})
+    assert one.digest != other.digest
+
+
+def test_settings_of_other_algorithms_are_not_hashed() -> None:
+    mappo = resolve(Cell.parse(ANT)).configuration()["settings"]
+    assert "epochs_dependent" not in mappo
+    assert "epochs_dependent" in resolve(Cell.parse("mamujoco/ant-2x4/full/fp3o")).configuration()["settings"]
+    assert set(plan.READERS) <= set(plan.SETTING_TYPES)
+    assert set(plan.BOUNDS) == {n for n, kind in plan.SETTING_TYPES.items() if kind in (int, float)}
+
+
+def test_engine_revision_protocol_and_options_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell.parse("smac/3s5z/full/mappo")
+    digests = {resolve(cell).digest, resolve(cell, {"backend": "starcraft2"}).digest}
+    monkeypatch.setitem(plan.REVISIONS, "smac", 1_000_000)
+    digests.add(resolve(cell).digest)
+    monkeypatch.setattr(plan, "PROTOCOL", 1_000_000)
+    digests.add(resolve(cell).digest)
+    assert len(digests) == 4
+
+
+# --- Seeds and paths ---
+
+
+def test_seeds() -> None:
+    assert plan.parse_seeds("0-4") == (0, 1, 2, 3, 4)
+    assert plan.parse_seeds("7, 1-2,2") == (1, 2, 7)
+    assert plan.seeds_text((7, 1, 2)) == "1-2,7"
+    for text in ("", "a", "4-0", "-1", "1-"):
+        with pytest.raises(UserError, match="allowed"):
+            plan.parse_seeds(text)
+
+
+def test_a_sixth_seed_leaves_the_first_block_alone() -> None:
+    assert plan.seed_blocks(range(5)) == [(0, 1, 2, 3, 4)]
+    assert plan.seed_blocks(range(6)) == [(0, 1, 2, 3, 4), (5,)]
+    assert plan.seed_blocks([1, 3], size=2) == [(1,), (3,)]
+
+
+def test_paths() -> None:
+    p = resolve(Cell.parse(ANT))
+    assert plan.run_directory(Path("r"), p, 3) == Path(f"r/{ANT}/{p.digest}/seed-3")
+    assert plan.scratch_directory(Path("s"), p, range(5)) == Path(f"s/{ANT}/{p.digest}/seeds-0-4")
+    assert plan.suite_root("smoke") == Path("results/smoke")
+
+
+def test_planning_imports_neither_torch_nor_snakemake() -> None:
+    code = "import sys; from fp3o import plan; plan.load_suite('paper').runs()"
+    code += "; print(sorted({'torch', 'snakemake'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
+# --- Suites ---
+
+
+def cells_of(suite: str, artefact: str) -> set[str]:
+    return {cell.id for cell in load_suite(suite).artefact(artefact).cells}
+
+
+def test_the_paper_suite_covers_the_inventory() -> None:
+    suite = load_suite("paper")
+    runs = {p.cell.id: seeds for p, seeds in suite.runs()}
+    assert len(runs) == len(suite.runs())  # each cell once
+    assert all(seeds == (0, 1, 2, 3, 4) for seeds in runs.values())
+    ours = cells_of("paper", "control-equal-budget") | cells_of("paper", "control-few-epochs")
+    ours |= cells_of("paper", "control-head-lr")
+    papers = {c.id for a in suite.artefacts if a.paper and a.kind != "cost" for c in a.cells}
+    assert 5 * len(papers) >= 895
+    assert set(runs) == papers | ours
+    labels = {a.paper for a in suite.artefacts}
+    assert {"table_MAMuJoCo_results", "table_SMAC_results", "table_appendix_MPE"} <= labels
+    assert {p.options.backend for p, _ in suite.runs() if p.cell.domain == "smac"} == {"embedded"}
+    departures = {d for p, _ in suite.runs() if not p.cell.variant for d in p.deviations}
+    assert departures == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "artefact"),
+    [
+        ("mamujoco", "table-mamujoco"),
+        ("smac", "table-smac"),
+        ("mpe", "table-mpe"),
+        ("approximation", "table-approximation"),
+        ("wallclock", "table-cost"),
+        ("memory", "table-cost"),
+    ],
+)
+def test_published_numbers_and_cells_are_the_same_set(file: str, artefact: str) -> None:
+    with (ROOT / "benchmarks" / "published" / f"{file}.csv").open() as lines:
+        rows = [f"{r['domain']}/{r['task']}/{r['sharing']}/{r['algorithm']}" for r in csv.DictReader(lines)]
+    assert set(rows) == cells_of("paper", artefact)
+
+
+def test_the_control_has_every_row_of_the_main_tables() -> None:
+    rows = {c.rsplit("/", 1)[0] for c in cells_of("paper", "table-mamujoco") | cells_of("paper", "table-smac")}
+    assert {f"{row}/mappo-10-epochs" for row in rows} <= cells_of("paper", "control-equal-budget")
+    assert len(rows) == 36
+
+
+@pytest.mark.parametrize("name", ["quick", "smoke"])
+def test_small_suites_say_where_they_leave_the_paper(name: str) -> None:
+    suite = load_suite(name)
+    runs = suite.runs()
+    assert {p.cell.algorithm for p, _ in runs} == set(plan.algorithms())
+    assert {p.cell.sharing for p, _ in runs} == {"full", "partial", "none"}
+    for p, _ in runs:
+        if p.cell.domain in ("mamujoco", "mpe", "smac"):
+            assert any("total_steps" in line and f"suite {name}" in line for line in p.deviations), p.cell.id
+    assert any(a.kind == "cost" for a in suite.artefacts)
+
+
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], plan.Suite]:
+    """A repository whose smoke suite has one text replaced."""
+
+    def edit(old: str, new: str) -> plan.Suite:
+        (tmp_path / "benchmarks").mkdir()
+        (tmp_path / "workflow" / "schemas").mkdir(parents=True)
+        for name in ("benchmarks/tasks.yaml", "workflow/schemas/suite.schema.yaml"):
+            (tmp_path / name).write_text((ROOT / name).read_text())
+        text = (ROOT / "benchmarks" / "smoke.yaml").read_text()
+        assert old in text
+        (tmp_path / "benchmarks" / "smoke.yaml").write_text(text.replace(old, new, 1))
+        monkeypatch.chdir(tmp_path)
+        return load_suite("smoke")
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        ("title: Smoke", "titel: Smoke", ["smoke", "titel"]),
+        ("    caption: Smoke", "    captoin: Smoke", ["captoin", "table-mamujoco"]),
+        ("kind: cost", "kind: coast", ["coast", "table-cost"]),
+        ("tasks: [reacher-2x1]", "tasks: [reacher]", ["reacher", "reacher-2x1"]),
+        ("cells: smac/*", "cells: snac/*", ["snac/*", "none of its cells"]),
+        ("seeds: 0-1", "seeds: many", ["many", "0-4"]),
+    ],
+)
+def test_a_typing_error_in_a_suite_is_named(
+    edited: Callable[[str, str], plan.Suite], old: str, new: str, names: list[str]
+) -> None:
+    with pytest.raises(UserError) as error:
+        edited(old, new)
+    assert all(name in str(error.value) for name in names), error.value
+
+
+def test_an_unknown_setting_in_a_suite_is_named(edited: Callable[[str, str], plan.Suite]) -> None:
+    suite = edited("rollout_length: 20", "rollout_lenght: 20")
+    with pytest.raises(UserError, match=r"rollout_lenght.*suite smoke"):
+        suite.runs()
+
+
+def test_an_unknown_suite_is_named() -> None:
+    with pytest.raises(UserError, match=r"papre.*allowed: paper"):
+        load_suite("papre")
+
+
+def test_a_plan_is_immutable() -> None:
+    p = resolve(Cell.parse(ANT))
+    assert replace(p, digest="0" * 10).digest != p.digest
+    with pytest.raises(AttributeError):
+        p.digest = ""  # type: ignore[misc]
