@@ -296,7 +296,7 @@ RUN_SCHEMA: dict[str, Any] = {
         optional=("diverged",),
     ),
     # A diverged run says where; a finished one has nothing to say.
-    "if": {"properties": {"status": {"const": "diverged"}}},
+    "if": {"properties": {"status": {"const": "diverged"}}, "required": ["status"]},
     "then": {"required": ["diverged"]},
     "else": {"not": {"required": ["diverged"]}},
 }

@@ -1,0 +1,292 @@
+"""One process per run, nothing half published, nothing overwritten, signals as a flag."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fp3o.errors import UserError
+from fp3o.plan import Cell, Plan, resolve, scratch_directory
+from fp3o.training import records
+from fp3o.training.run_folder import Interrupt, Interrupted, RunFolder
+
+FILES = (records.EVALUATIONS, records.ITERATIONS, records.CHECKPOINT)
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return resolve(Cell.parse("mpe/simple-reference/full/mappo"))
+
+
+def folder_of(tmp_path: Path, plan: Plan, seeds: tuple[int, ...] = (0, 1)) -> RunFolder:
+    return RunFolder(plan, seeds, tmp_path / "runs", tmp_path / "scratch")
+
+
+def work(folder: RunFolder) -> None:
+    """Leave what a finished training leaves in scratch."""
+    folder.resume_path.write_bytes(b"state")
+    for seed in folder.seeds:
+        for name in FILES:
+            (folder.scratch(seed) / name).write_text(f"{name} of {seed}\n")
+
+
+def document(run_document: dict[str, Any], plan: Plan, seed: int) -> dict[str, Any]:
+    return {**run_document, "cell": plan.cell.id, "digest": plan.digest, "seed": seed}
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def finish(folder: RunFolder, run_document: dict[str, Any]) -> None:
+    with folder:
+        work(folder)
+        for seed in folder.seeds:
+            folder.publish(seed, document(run_document, folder.plan, seed))
+        folder.discard_scratch()
+
+
+def test_a_run_from_start_to_publication(tmp_path: Path, plan: Plan, run_document: dict[str, Any]) -> None:
+    folder = folder_of(tmp_path, plan)
+    assert folder.unfinished() == (0, 1)
+    assert not any(tmp_path.iterdir())  # asking writes nothing
+    finish(folder, run_document)
+    output = tmp_path / "runs" / plan.cell.id / plan.digest / "seed-1"
+    assert folder.output(1) == output
+    assert sorted(path.name for path in output.iterdir()) == sorted((*FILES, records.RUN))
+    run = records.read_run(output / records.RUN)
+    assert run["sha256"] == {name: records.sha256_of(output / name) for name in FILES}
+    assert tree(tmp_path / "scratch") == {}
+
+
+def test_the_same_command_again_does_nothing(tmp_path: Path, plan: Plan, run_document: dict[str, Any]) -> None:
+    finish(folder_of(tmp_path, plan), run_document)
+    before = tree(tmp_path)
+    again = folder_of(tmp_path, plan)
+    assert again.unfinished() == ()
+    with again:
+        assert again.seeds == ()
+    assert tree(tmp_path) == before
+
+
+def test_only_missing_seeds_are_trained(tmp_path: Path, plan: Plan, run_document: dict[str, Any]) -> None:
+    finish(folder_of(tmp_path, plan, (1,)), run_document)
+    with folder_of(tmp_path, plan, (2, 0, 1)) as folder:
+        assert folder.seeds == (0, 2)
+        assert folder.block == scratch_directory(tmp_path / "scratch", plan, (0, 2))
+
+
+def test_killed_between_two_publications(tmp_path: Path, plan: Plan, run_document: dict[str, Any]) -> None:
+    with folder_of(tmp_path, plan) as folder:
+        work(folder)
+        folder.publish(0, document(run_document, plan, 0))
+    published = tree(folder.output(0))
+    with folder_of(tmp_path, plan) as again:
+        assert again.seeds == (0, 1)  # the saved state holds both
+        assert again.resume_path.read_bytes() == b"state"
+        for seed in again.seeds:
+            again.publish(seed, document(run_document, plan, seed) | {"deviations": []})
+        again.discard_scratch()
+    assert tree(folder.output(0)) == published
+    assert folder.finished(1)
+
+
+def test_killed_inside_a_publication(
+    tmp_path: Path, plan: Plan, run_document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(path: Path, run: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(records, "write_run", die)
+    with folder_of(tmp_path, plan) as folder:
+        work(folder)
+        with pytest.raises(Killed):
+            folder.publish(0, document(run_document, plan, 0))
+    monkeypatch.undo()
+    assert folder.output(0).exists()
+    assert not folder.finished(0)  # run.json comes last
+    with folder_of(tmp_path, plan) as again:
+        again.publish(0, document(run_document, plan, 0))
+    assert again.finished(0)
+
+
+def test_scratch_stays_while_a_seed_is_unpublished(tmp_path: Path, plan: Plan, run_document: dict[str, Any]) -> None:
+    with folder_of(tmp_path, plan) as folder:
+        work(folder)
+        folder.publish(0, document(run_document, plan, 0))
+        folder.discard_scratch()
+        assert folder.resume_path.exists()
+
+
+def test_damaged_runs_are_refused_not_overwritten(tmp_path: Path, plan: Plan, run_document: dict[str, Any]) -> None:
+    finish(folder_of(tmp_path, plan), run_document)
+    output = folder_of(tmp_path, plan).output(0)
+    good = (output / records.EVALUATIONS).read_bytes()
+    (output / records.EVALUATIONS).write_text("edited")
+    before = tree(tmp_path)
+    with pytest.raises(UserError, match=r"evaluations\.csv does not match run\.json"), folder_of(tmp_path, plan):
+        pass
+    assert tree(tmp_path) == before
+    (output / records.EVALUATIONS).unlink()
+    with pytest.raises(UserError, match="dvc pull"):
+        folder_of(tmp_path, plan).unfinished()
+    (output / records.EVALUATIONS).write_bytes(good)
+    assert folder_of(tmp_path, plan).unfinished() == ()
+    (output / records.RUN).write_bytes((folder_of(tmp_path, plan).output(1) / records.RUN).read_bytes())
+    with pytest.raises(UserError, match="its seed is 1, not 0"):
+        folder_of(tmp_path, plan).unfinished()
+
+
+@pytest.mark.parametrize("seeds", [(), (1, 1), (-1,)])
+def test_bad_seeds(tmp_path: Path, plan: Plan, seeds: tuple[int, ...]) -> None:
+    with pytest.raises(UserError, match="seeds must be different"):
+        folder_of(tmp_path, plan, seeds)
+
+
+def test_output_folder_that_is_a_file(tmp_path: Path, plan: Plan) -> None:
+    (tmp_path / "runs").write_text("mine")
+    with pytest.raises(UserError, match=r"cannot write .*: "), folder_of(tmp_path, plan):
+        pass
+    assert (tmp_path / "runs").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("number", "reason"), [(errno.EROFS, "read-only"), (errno.ENOSPC, "the disk is full")])
+def test_unwritable_output_is_refused_before_the_start(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch, number: int, reason: str
+) -> None:
+    real_open = Path.open
+
+    def refuse(path: Path, *arguments: Any, **keywords: Any) -> Any:
+        if (tmp_path / "runs") in path.parents:
+            raise OSError(number, os.strerror(number), str(path))
+        return real_open(path, *arguments, **keywords)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UserError, match=reason), folder_of(tmp_path, plan):
+        pytest.fail("started")
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="permissions do not bind root")
+def test_folder_without_permission(tmp_path: Path, plan: Plan) -> None:
+    (tmp_path / "runs").mkdir(mode=0o555)
+    with pytest.raises(UserError, match="permission denied"), folder_of(tmp_path, plan):
+        pytest.fail("started")
+
+
+def test_disk_full_at_publication(tmp_path: Path, plan: Plan, run_document: dict[str, Any]) -> None:
+    with folder_of(tmp_path, plan) as folder:
+        work(folder)
+        folder.output(0).mkdir(parents=True)
+        (folder.output(0) / f".{records.CHECKPOINT}.partial").symlink_to("/dev/full")
+        with pytest.raises(UserError, match=r"checkpoint\.safetensors: the disk is full"):
+            folder.publish(0, document(run_document, plan, 0))
+        assert not folder.finished(0)
+        folder.publish(0, document(run_document, plan, 0))  # room again
+        assert folder.finished(0)
+
+
+@contextmanager
+def another_process(folder: RunFolder) -> Iterator[int]:
+    """A forked process that holds the folder until it is killed."""
+    reading, writing = os.pipe()
+    identity = os.fork()
+    if identity == 0:
+        try:
+            folder.__enter__()
+            os.close(reading)
+            os.write(writing, b"locked")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(writing)
+    assert os.read(reading, 6) == b"locked"
+    try:
+        yield identity
+    finally:
+        os.kill(identity, signal.SIGKILL)
+        os.waitpid(identity, 0)
+        os.close(reading)
+
+
+def test_second_process_is_told_who_holds_the_run(tmp_path: Path, plan: Plan) -> None:
+    with another_process(folder_of(tmp_path, plan, (0, 1, 2))) as holder:
+        with (
+            pytest.raises(
+                UserError, match=f"seed 2 of {plan.cell.id} is already being trained by process {holder} on "
+            ),
+            folder_of(tmp_path, plan, (2, 3)),
+        ):
+            pytest.fail("entered")
+        with folder_of(tmp_path, plan, (3,)) as neighbour:  # other seeds are free, and so is 3 after the refusal
+            assert neighbour.seeds == (3,)
+    with folder_of(tmp_path, plan, (0, 1, 2)) as free:  # kill -9 frees the lock
+        assert free.seeds == (0, 1, 2)
+
+
+def test_orphans_do_not_hold_the_lock(tmp_path: Path, plan: Plan) -> None:
+    with folder_of(tmp_path, plan):
+        reading, writing = os.pipe()
+        worker = os.fork()
+        if worker == 0:
+            os.close(writing)
+            os.read(reading, 1)  # lives on until the parent lets go
+            os._exit(0)
+    os.close(reading)
+    try:
+        with another_process(folder_of(tmp_path, plan)):
+            pass
+    finally:
+        os.close(writing)
+        os.waitpid(worker, 0)
+
+
+def test_no_lock_files_are_left(tmp_path: Path, plan: Plan) -> None:
+    with folder_of(tmp_path, plan) as folder:
+        assert len(list(folder.block.parent.glob("*.lock"))) == 2
+    assert not list((tmp_path / "scratch").rglob("*.lock"))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_sets_a_flag(number: signal.Signals, code: int) -> None:
+    before = signal.getsignal(number)
+    with Interrupt() as interrupt:
+        assert not interrupt
+        interrupt.raise_if_set()
+        signal.raise_signal(number)
+        assert interrupt
+        with pytest.raises(Interrupted, match="the same command resumes it") as stopped:
+            interrupt.raise_if_set()
+        assert stopped.value.exit_code == code
+    assert signal.getsignal(number) is before
+
+
+def test_the_second_signal_is_not_held_back() -> None:
+    with Interrupt() as interrupt:
+        signal.raise_signal(signal.SIGINT)
+        assert interrupt
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_descriptors_are_closed(tmp_path: Path, plan: Plan) -> None:
+    def count() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = count()
+    for _ in range(3):
+        with folder_of(tmp_path, plan):
+            pass
+    assert count() == before
