@@ -1,0 +1,1 @@
+"""SMAC: battles on arrays."""

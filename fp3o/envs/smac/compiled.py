@@ -1,0 +1,54 @@
+"""numba's decorator as this engine uses it: serial, without the interpreter lock, cached on disk."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core import config as numba_settings
+
+settings: Any = numba_settings
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@functools.cache
+def cache_folder() -> str:
+    """Where machine code is kept: beside the sources, or in the user's or the temporary folder if that is read-only.
+
+    Named after the sources, because numba's own check misses a change in a function that a cached one calls.
+    """
+    here = Path(__file__).parent
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()[:12]
+    user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    temporary = Path(tempfile.gettempdir()) / f"fp3o-{os.getuid()}"
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    bases = [Path(chosen)] if chosen else [here / "__pycache__", Path(user) / "fp3o", temporary]
+    for base in bases:
+        folder = base / f"numba-{digest}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return str(folder)
+    return ""
+
+
+def compiled(function: Function) -> Function:
+    """Compile on first use. No fastmath: the same actions give the same bits."""
+    folder = cache_folder()
+    if not folder:
+        return cast(Function, numba.njit(nogil=True)(function))
+    before = settings.CACHE_DIR
+    # numba looks the folder up when a function is decorated; other packages' functions keep theirs.
+    settings.CACHE_DIR = folder
+    try:
+        return cast(Function, numba.njit(nogil=True, cache=True)(function))
+    finally:
+        settings.CACHE_DIR = before

@@ -1,0 +1,355 @@
+"""What agents and critics see: SMAC's two layouts and the legal actions, from one snapshot of the units.
+
+Units are numbered allies first (agent index), then enemies. The kernels serve the embedded engine, the real game and
+the recorded arrays alike, so what is compared with the smac package is what training sees.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp3o.envs.smac.compiled import compiled
+from fp3o.envs.smac.scenarios import Scenario
+from fp3o.envs.smac.units import KINDS, table
+
+Layout = Literal["agent", "default"]
+Array = NDArray[Any]
+
+MAP_SIZE = 32  # all maps are 32 × 32
+SIGHT = 9.0  # smac package: unit_sight_range, the same for all types; strictly closer is seen
+SHOOT = 6.0  # smac package: unit_shoot_range, the same for all types; up to and including
+MOVE_AMOUNT = 2.0  # smac package: how far away a move order aims
+STEP_AHEAD = 0.5 * MOVE_AMOUNT  # smac package: where legality of a move is looked up
+DEATH_REWARD = 10.0  # smac package: reward_death_value
+WIN_REWARD = 200.0  # smac package: reward_win
+REWARD_SCALE = 20.0  # smac package: reward_scale_rate
+
+NO_OP, STOP, NORTH, SOUTH, EAST, WEST, ATTACK = range(7)
+
+
+class View(NamedTuple):
+    """How a scenario's units are shown; arrays are indexed by unit kind."""
+
+    agents: int
+    opponents: int
+    agent_layout: bool
+    """True: the layout the paper trained on. False: SMAC's default."""
+    type_bits: int
+    ally_shields: bool
+    enemy_shields: bool
+    ally_bit: Array
+    enemy_bit: Array
+    max_health: Array
+    max_shield: Array
+    max_cooldown: Array
+
+
+def view_of(scenario: Scenario, layout: Layout, profile: str = "liberty") -> View:
+    """Collect what the kernels need to know of a scenario."""
+    rows = table(profile)
+    return View(
+        agents=scenario.agents,
+        opponents=scenario.opponents,
+        agent_layout=layout == "agent",
+        type_bits=scenario.type_bits,
+        ally_shields=scenario.ally_shields,
+        enemy_shields=scenario.enemy_shields,
+        ally_bit=np.array([scenario.ally_bits.get(kind, 0) for kind in KINDS]),
+        enemy_bit=np.array([scenario.enemy_bits.get(kind, 0) for kind in KINDS]),
+        max_health=np.array([row.health for row in rows]),
+        max_shield=np.array([max(row.shield, 1.0) for row in rows]),
+        max_cooldown=np.array([row.observed_cooldown for row in rows]),
+    )
+
+
+def sizes(view: View) -> tuple[int, int]:
+    """Length of an observation and of a state."""
+    n, m, actions = view.agents, view.opponents, 6 + view.opponents
+    ally = int(view.ally_shields) + view.type_bits
+    enemy = int(view.enemy_shields) + view.type_bits
+    if not view.agent_layout:
+        return 4 + m * (5 + enemy) + (n - 1) * (5 + ally) + 1 + ally, n * (4 + ally + actions) + m * (3 + enemy)
+    observation = (n - 1) * (5 + ally + actions) + m * (5 + enemy) + 4 + (5 + ally + actions) + n
+    state = (n - 1) * (8 + ally + actions) + m * (8 + enemy) + 4 + (7 + ally + actions) + n
+    return observation, state
+
+
+def max_reward(scenario: Scenario, profile: str = "liberty") -> float:
+    """The undivided return of a flawless win: what rewards are scaled by."""
+    rows = {row.name: row for row in table(profile)}
+    units = sum(rows[kind].health + rows[kind].shield for kind in scenario.enemy_kinds)
+    return DEATH_REWARD * scenario.opponents + WIN_REWARD + units
+
+
+@compiled
+def write_available(view: View, x: Array, y: Array, alive: Array, pathing: Array, available: Array) -> None:
+    """Legal actions [A, D]. A coordinate is cut toward zero, so −0.7 is still cell 0 (smac's int())."""
+    for a in range(view.agents):
+        available[a, :] = False
+        if not alive[a]:
+            available[a, NO_OP] = True
+            continue
+        available[a, STOP] = True
+        for action, east, north in ((NORTH, 0.0, 1.0), (SOUTH, 0.0, -1.0), (EAST, 1.0, 0.0), (WEST, -1.0, 0.0)):
+            column = int(x[a] + STEP_AHEAD * east)
+            row = int(y[a] + STEP_AHEAD * north)
+            inside = 0 <= column < MAP_SIZE and 0 <= row < MAP_SIZE
+            available[a, action] = inside and pathing[column, row] != 0
+        for j in range(view.opponents):
+            u = view.agents + j
+            dx, dy = float(x[u]) - float(x[a]), float(y[u]) - float(y[a])
+            available[a, ATTACK + j] = alive[u] and math.sqrt(dx * dx + dy * dy) <= SHOOT
+
+
+@compiled
+def write_features(
+    view: View,
+    kind: Array,
+    x: Array,
+    y: Array,
+    health: Array,
+    shield: Array,
+    cooldown: Array,
+    alive: Array,
+    last_action: Array,
+    available: Array,
+    observation: Array,
+    state: Array,
+) -> None:
+    """Observations [A, O] and states [A, S] of one environment, in either layout."""
+    n, m, bits = view.agents, view.opponents, view.type_bits
+    actions = 6 + m
+    half, scale = 0.5 * MAP_SIZE, float(MAP_SIZE)
+    observation[:, :] = 0.0
+    state[:, :] = 0.0
+    for a in range(n):
+        if view.agent_layout:
+            # The id survives the agent's death; all else is masked.
+            observation[a, observation.shape[1] - n + a] = 1.0
+            state[a, state.shape[1] - n + a] = 1.0
+        if not alive[a]:
+            continue
+        ax, ay = float(x[a]), float(y[a])
+        o = 0 if view.agent_layout else 4
+        s = 0
+        for part in range(2):
+            # SMAC's default shows enemies first, the other layout allies first.
+            if (part == 0) == view.agent_layout:
+                for u in range(n):
+                    if u == a:
+                        continue
+                    k = kind[u]
+                    dx, dy = float(x[u]) - ax, float(y[u]) - ay
+                    distance = math.sqrt(dx * dx + dy * dy)
+                    seen = distance < SIGHT
+                    shield_part = shield[u] / view.max_shield[k]
+                    health_part = health[u] / view.max_health[k]
+                    bit = view.ally_bit[k]
+                    if alive[u] and seen:
+                        observation[a, o] = 1.0
+                        observation[a, o + 1] = distance / SIGHT
+                        observation[a, o + 2] = dx / SIGHT
+                        observation[a, o + 3] = dy / SIGHT
+                        observation[a, o + 4] = health_part
+                        i = o + 5
+                        if view.ally_shields:
+                            observation[a, i] = shield_part
+                            i += 1
+                        if bits > 0:
+                            observation[a, i + bit] = 1.0
+                            i += bits
+                        if view.agent_layout and last_action[u] >= 0:
+                            observation[a, i + last_action[u]] = 1.0
+                    if view.agent_layout and alive[u]:
+                        state[a, s] = 1.0 if seen else 0.0
+                        state[a, s + 1] = distance / SIGHT
+                        state[a, s + 2] = dx / SIGHT
+                        state[a, s + 3] = dy / SIGHT
+                        state[a, s + 4] = cooldown[u] / view.max_cooldown[k]
+                        state[a, s + 5] = health_part
+                        i = s + 6
+                        if view.ally_shields:
+                            state[a, i] = shield_part
+                            i += 1
+                        state[a, i] = (x[u] - half) / scale
+                        state[a, i + 1] = (y[u] - half) / scale
+                        i += 2
+                        if bits > 0:
+                            state[a, i + bit] = 1.0
+                            i += bits
+                        if last_action[u] >= 0:
+                            state[a, i + last_action[u]] = 1.0
+                    width = int(view.ally_shields) + bits
+                    o += 5 + width + (actions if view.agent_layout else 0)
+                    s += 8 + width + actions
+            else:
+                for j in range(m):
+                    u = n + j
+                    width = int(view.enemy_shields) + bits
+                    if alive[u]:
+                        k = kind[u]
+                        dx, dy = float(x[u]) - ax, float(y[u]) - ay
+                        distance = math.sqrt(dx * dx + dy * dy)
+                        seen = distance < SIGHT
+                        attackable = 1.0 if available[a, ATTACK + j] else 0.0
+                        shield_part = shield[u] / view.max_shield[k]
+                        health_part = health[u] / view.max_health[k]
+                        bit = view.enemy_bit[k]
+                        if seen:
+                            observation[a, o] = attackable
+                            observation[a, o + 1] = distance / SIGHT
+                            observation[a, o + 2] = dx / SIGHT
+                            observation[a, o + 3] = dy / SIGHT
+                            observation[a, o + 4] = health_part
+                            i = o + 5
+                            if view.enemy_shields:
+                                observation[a, i] = shield_part
+                                i += 1
+                            if bits > 0:
+                                observation[a, i + bit] = 1.0
+                        if view.agent_layout:
+                            state[a, s] = attackable
+                            state[a, s + 1] = distance / SIGHT
+                            state[a, s + 2] = dx / SIGHT
+                            state[a, s + 3] = dy / SIGHT
+                            state[a, s + 4] = 1.0 if seen else 0.0
+                            state[a, s + 5] = health_part
+                            i = s + 6
+                            if view.enemy_shields:
+                                state[a, i] = shield_part
+                                i += 1
+                            if bits > 0:
+                                state[a, i + bit] = 1.0
+                                i += bits
+                            state[a, i] = (x[u] - half) / scale
+                            state[a, i + 1] = (y[u] - half) / scale
+                    o += 5 + width
+                    s += 8 + width
+        move = o if view.agent_layout else 0
+        for i in range(4):
+            flag = 1.0 if available[a, NORTH + i] else 0.0
+            observation[a, move + i] = flag
+            if view.agent_layout:
+                state[a, s + i] = flag
+        k = kind[a]
+        if view.agent_layout:
+            o += 4
+            s += 4
+            observation[a, o] = 1.0
+            state[a, s] = 1.0
+            o += 4
+            s += 4
+            state[a, s] = health[a] / view.max_health[k]
+            s += 1
+        observation[a, o] = health[a] / view.max_health[k]
+        o += 1
+        if view.ally_shields:
+            observation[a, o] = shield[a] / view.max_shield[k]
+            o += 1
+            if view.agent_layout:
+                state[a, s] = shield[a] / view.max_shield[k]
+                s += 1
+        if view.agent_layout:
+            state[a, s] = (x[a] - half) / scale
+            state[a, s + 1] = (y[a] - half) / scale
+            s += 2
+            if bits > 0:
+                state[a, s + view.ally_bit[k]] = 1.0
+                s += bits
+            if last_action[a] >= 0:
+                state[a, s + last_action[a]] = 1.0
+        if bits > 0:
+            observation[a, o + view.ally_bit[k]] = 1.0
+            o += bits
+        if view.agent_layout and last_action[a] >= 0:
+            observation[a, o + last_action[a]] = 1.0
+    if not view.agent_layout:
+        s = 0
+        for u in range(n + m):
+            k = kind[u]
+            ally = u < n
+            if alive[u]:
+                state[0, s] = health[u] / view.max_health[k]
+                i = s + 1
+                if ally:
+                    state[0, i] = cooldown[u] / view.max_cooldown[k]
+                    i += 1
+                state[0, i] = (x[u] - half) / scale
+                state[0, i + 1] = (y[u] - half) / scale
+                i += 2
+                if (ally and view.ally_shields) or (not ally and view.enemy_shields):
+                    state[0, i] = shield[u] / view.max_shield[k]
+                    i += 1
+                if bits > 0:
+                    state[0, i + (view.ally_bit[k] if ally else view.enemy_bit[k])] = 1.0
+            s += (4 + int(view.ally_shields) + bits) if ally else (3 + int(view.enemy_shields) + bits)
+        for a in range(n):
+            # The last action of the dead (no-op) stays.
+            if last_action[a] >= 0:
+                state[0, s + a * actions + last_action[a]] = 1.0
+        for a in range(1, n):
+            state[a, :] = state[0, :]
+
+
+@compiled
+def outcome(agents: int, alive: Array) -> int:
+    """0 running, 1 won, 2 lost, 3 nobody is left (which ends the battle but is no win)."""
+    allies, enemies = 0, 0
+    for u in range(alive.shape[0]):
+        if alive[u]:
+            if u < agents:
+                allies += 1
+            else:
+                enemies += 1
+    if allies == 0 and enemies == 0:
+        return 3
+    if enemies == 0:
+        return 1
+    if allies == 0:
+        return 2
+    return 0
+
+
+@compiled
+def settle(
+    best: float, agents: int, vitality: Array, health: Array, shield: Array, alive_before: Array, alive: Array
+) -> tuple[float, int]:
+    """Team reward and outcome of a step: damage to enemies, 10 per death, 200 for the win, scaled so that a flawless
+    win sums to 20. `vitality` is health plus shield before the step. The absolute value makes recovery pay.
+    """
+    damage = 0.0
+    for u in range(agents, alive.shape[0]):
+        if not alive_before[u]:
+            continue
+        if alive[u]:
+            damage += vitality[u] - (float(health[u]) + float(shield[u]))
+        else:
+            damage += vitality[u] + DEATH_REWARD
+    reward = abs(damage)
+    result = outcome(agents, alive)
+    if result == 1:
+        reward += WIN_REWARD
+    return reward / (best / REWARD_SCALE), result
+
+
+def agent_order(view: View, kind: Array, x: Array, y: Array) -> Array:
+    """Which of the listed allied units each agent is: sorted by type, then x, then y, anew at every reset."""
+    return np.lexsort((y, x, view.ally_bit[kind]))
+
+
+@compiled
+def move_goal(action: int, x: float, y: float) -> tuple[float, float]:
+    """Where a move order sends a unit at (x, y)."""
+    if action == NORTH:
+        y += MOVE_AMOUNT
+    elif action == SOUTH:
+        y -= MOVE_AMOUNT
+    elif action == EAST:
+        x += MOVE_AMOUNT
+    elif action == WEST:
+        x -= MOVE_AMOUNT
+    return x, y

@@ -1,0 +1,165 @@
+"""What a unit is: every number of the game's catalogue that the engine uses, with its source.
+
+Rates are per *normal* second, the unit of the catalogue: 16 game loops. StarCraft II's displayed "faster" seconds are
+1.4 times as dense; data quoted in those (speed 3.15, cooldown 0.61 …) must not be mixed with 16 loops per second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+from fp3o.errors import unknown
+
+LOOPS_PER_SECOND = 16  # "normal" game speed
+LOOPS_PER_STEP = 8  # smac package: step_mul
+
+Attribute = Literal["light", "armoured"]
+Race = Literal["terran", "protoss", "zerg"]
+Blow = Literal["direct", "missile", "beam", "blast"]
+
+
+@dataclass(frozen=True)
+class UnitType:
+    """One row of the unit table. Lengths in map cells, times in normal seconds."""
+
+    name: str
+    race: Race
+    attribute: Attribute | None
+    health: float
+    shield: float
+    armour: float
+    damage: float
+    hits: int
+    """Hits per attack: zealots strike twice, the colossus has two beams."""
+    bonus: float
+    """Extra damage per hit against `bonus_against`."""
+    bonus_against: Attribute | None
+    period: float
+    """Between two attacks, without the game's random delay."""
+    damage_point: float
+    """From the start of an attack to its (first) hit; moving away before it cancels the attack."""
+    reach: float
+    """Weapon range, from edge to edge of the two radii."""
+    speed: float
+    radius: float
+    """For weapon ranges and area searches."""
+    separation: float
+    """For collisions."""
+    blow: Blow
+    delay: float
+    """direct: from the first to the second hit. beam: from firing to landing. Otherwise unused."""
+    missile_speed: float
+    """missile only."""
+    area: float
+    """blast: radius of the disc around the unit. beam: half the length of the burnt line."""
+    area_margin: float
+    """beam: how far from the line a unit's edge may be."""
+    regeneration: float
+    """Health per second."""
+    walks_cliffs: bool
+    """Neither cliffs nor ground units are in its way."""
+    observed_cooldown: float
+    """The cooldown in game loops by which smac divides (its table, which looks swapped for stalker and colossus)."""
+
+
+SHIELD_DELAY = 10.0  # catalogue: seconds without damage before shields recover
+SHIELD_RATE = 2.0  # catalogue: shield points per second from then on
+LEAST_DAMAGE = 0.5  # recalled, unverified: what a hit does at least, whatever the armour
+COOLDOWN_NOISE = (-0.0625, 0.125)  # catalogue: uniform random delay of every cooldown, i.e. −1 … +2 game loops
+SCAN_RANGE = 5.0  # catalogue: targets are acquired within max(5, weapon range), edge to edge
+RANGE_SLOP = 1.0  # catalogue: how far a target may drift out of range during the wind-up (colossus: 0)
+
+LIBERTY: dict[str, UnitType] = {
+    unit.name: unit
+    for unit in (
+        UnitType(
+            name="baneling", race="zerg", attribute=None, health=30, shield=0, armour=0,
+            damage=20, hits=1, bonus=15, bonus_against="light", period=0.833, damage_point=0, reach=0.25,
+            speed=2.5, radius=0.375, separation=0.375, blow="blast", delay=0, missile_speed=0, area=2.2, area_margin=0,
+            regeneration=0.2734, walks_cliffs=False, observed_cooldown=1,
+        ),
+        UnitType(
+            name="colossus", race="protoss", attribute="armoured", health=200, shield=150, armour=1,
+            damage=20, hits=2, bonus=0, bonus_against=None, period=2.2, damage_point=0.083, reach=6,
+            speed=2.25, radius=1.0, separation=0.75, blow="beam", delay=0.3125, missile_speed=0, area=1.25,
+            area_margin=0.15, regeneration=0, walks_cliffs=True, observed_cooldown=24,
+        ),
+        UnitType(
+            name="hydralisk", race="zerg", attribute="light", health=80, shield=0, armour=0,
+            damage=12, hits=1, bonus=0, bonus_against=None, period=0.83, damage_point=0.208, reach=5,
+            speed=2.25, radius=0.625, separation=0.5, blow="missile", delay=0, missile_speed=20, area=0, area_margin=0,
+            regeneration=0.2734, walks_cliffs=False, observed_cooldown=10,
+        ),
+        UnitType(
+            name="marine", race="terran", attribute="light", health=45, shield=0, armour=0,
+            damage=6, hits=1, bonus=0, bonus_against=None, period=0.8608, damage_point=0.05, reach=5,
+            speed=2.25, radius=0.375, separation=0.375, blow="direct", delay=0, missile_speed=0, area=0, area_margin=0,
+            regeneration=0, walks_cliffs=False, observed_cooldown=15,
+        ),
+        UnitType(
+            name="stalker", race="protoss", attribute="armoured", health=80, shield=80, armour=1,
+            damage=10, hits=1, bonus=4, bonus_against="armoured", period=1.44, damage_point=0.167, reach=6,
+            speed=2.9531, radius=0.625, separation=0.625, blow="missile", delay=0, missile_speed=20, area=0,
+            area_margin=0, regeneration=0, walks_cliffs=False, observed_cooldown=35,
+        ),
+        UnitType(
+            name="zealot", race="protoss", attribute="light", health=100, shield=50, armour=1,
+            damage=8, hits=2, bonus=0, bonus_against=None, period=1.2, damage_point=0, reach=0.1,
+            speed=2.25, radius=0.5, separation=0.375, blow="direct", delay=0.28, missile_speed=0, area=0, area_margin=0,
+            regeneration=0, walks_cliffs=False, observed_cooldown=22,
+        ),
+        UnitType(
+            name="zergling", race="zerg", attribute="light", health=35, shield=0, armour=0,
+            damage=5, hits=1, bonus=0, bonus_against=None, period=0.696, damage_point=0.167, reach=0.1,
+            speed=2.9531, radius=0.375, separation=0.375, blow="direct", delay=0, missile_speed=0, area=0,
+            area_margin=0, regeneration=0.2734, walks_cliffs=False, observed_cooldown=11,
+        ),
+    )
+}  # fmt: skip
+
+# Legacy of the Void differs here; SMAC's maps do not load it, so it is a profile for sensitivity runs only.
+LEGACY: dict[str, UnitType] = LIBERTY | {
+    "stalker": replace(LIBERTY["stalker"], damage=13, bonus=5, period=1.87),
+    "colossus": replace(LIBERTY["colossus"], damage=10, hits=2, bonus=5, bonus_against="light", period=1.5, reach=7),
+    "hydralisk": replace(LIBERTY["hydralisk"], health=90),
+}
+
+PROFILES: dict[str, dict[str, UnitType]] = {"liberty": LIBERTY, "legacy": LEGACY}
+KINDS: tuple[str, ...] = tuple(LIBERTY)
+"""Index of a unit type in every array: its place here (alphabetical)."""
+
+_CATALOGUE = "game catalogue Liberty.SC2Mod, builds 5.0.10 to 5.0.14 (the maps' only dependency)"
+_SMAC = "smac package, unit_max_cooldown"
+_OVERRIDES: dict[tuple[str, str], str] = {
+    ("baneling", "period"): "unused: a baneling attacks once",
+    ("colossus", "delay"): "catalogue: the beams land .25 to .375 s after firing; their mean",
+    ("hydralisk", "missile_speed"): "assumed: the catalogue has movers, not speeds; delays the hit by at most .3 s",
+    ("stalker", "missile_speed"): "assumed: the catalogue has movers, not speeds; delays the hit by at most .4 s",
+}
+_LEGACY = "Legacy of the Void multiplayer balance"
+
+
+def source(profile: str, unit: str, field: str) -> str:
+    """Where one number of the table comes from."""
+    if getattr(PROFILES[profile][unit], field) != getattr(LIBERTY[unit], field):
+        return _LEGACY
+    if field == "observed_cooldown":
+        return _SMAC
+    return _OVERRIDES.get((unit, field), _CATALOGUE)
+
+
+def table(profile: str) -> tuple[UnitType, ...]:
+    """The unit types of a profile in the order of KINDS."""
+    if profile not in PROFILES:
+        raise unknown("unit profile", profile, PROFILES)
+    return tuple(PROFILES[profile][kind] for kind in KINDS)
+
+
+def data_hash(profile: str) -> str:
+    """Identifies the numbers, so that results of different tables are never mixed."""
+    rows = [asdict(unit) for unit in table(profile)]
+    common = [SHIELD_DELAY, SHIELD_RATE, LEAST_DAMAGE, COOLDOWN_NOISE, SCAN_RANGE, RANGE_SLOP]
+    return hashlib.sha256(json.dumps([rows, common], sort_keys=True).encode()).hexdigest()[:16]
