@@ -1,0 +1,231 @@
+"""From run folders to scores: one named number per seed, and everything a table needs to know about a cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp3o.errors import UserError
+from fp3o.statistics.intervals import Statistic, Summary, summarise
+from fp3o.training import records
+
+Metric = Literal["return", "return_per_agent", "win_rate"]
+Reduction = Literal["final", "last-10-mean", "last-10-median"]
+REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a domain's evaluations become the number in the table, fixed before anything was run."""
+
+    metric: Metric
+    reduction: Reduction
+    statistic: Statistic
+    words: str
+    """The same for readers; stands beside every table."""
+    margin: float | None = None
+    """Half-width of "the same" for the equivalence test; None: the larger of 10 % and one published spread."""
+
+
+_RETURN = Protocol(
+    "return",
+    "last-10-mean",
+    "mean",
+    "Return of deterministic evaluation episodes; per seed the mean of the last ten evaluations; mean ± standard "
+    "deviation (ddof = 1) over seeds",
+)
+PROTOCOLS: Mapping[str, Protocol] = {
+    "mamujoco": _RETURN,
+    # RODE's and MAPPO's "median win rate". The published ± cannot be a deviation over five seeds (docs/statistics.md).
+    "smac": Protocol(
+        "win_rate",
+        "last-10-median",
+        "median",
+        "Win rate (%) of deterministic evaluation episodes; per seed the median of the last ten evaluations; median ± "
+        "standard deviation (ddof = 1) over seeds",
+        margin=10.0,
+    ),
+    # The summed reward cannot reach the published values at all; the mean over agents can (docs/deviations.md).
+    "mpe": Protocol(
+        "return_per_agent",
+        "final",
+        "mean",
+        "Return averaged over agents; per seed the mean over all episodes of the final policy; mean ± standard "
+        "deviation (ddof = 1) over seeds",
+    ),
+}
+
+
+# How often and on how many episodes a policy is evaluated leaves the policy alone.
+_HARMLESS = ("evaluation_interval ", "evaluation_episodes ", "final_episodes ")
+
+
+def protocol_of(cell: str) -> Protocol:
+    """The protocol of a cell's domain; tasks of one's own are scored like MAMuJoCo."""
+    return PROTOCOLS.get(cell.split("/")[0], _RETURN)
+
+
+class Planned(NamedTuple):
+    """A cell as the suite wants it: which configuration, which seeds."""
+
+    cell: str
+    digest: str
+    seeds: tuple[int, ...]
+
+    def folder(self, runs: Path, seed: int) -> Path:
+        """Where that seed's run lies."""
+        return runs / self.cell / self.digest / f"seed-{seed}"
+
+
+class Curve(NamedTuple):
+    """A seed's evaluations: the metric averaged over the episodes of each."""
+
+    env_steps: NDArray[np.float64]  # [E]
+    value: NDArray[np.float64]  # [E]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed's finished run."""
+
+    seed: int
+    folder: Path
+    document: Mapping[str, Any]
+    curve: Curve
+    final: float | None
+    """Mean of the metric over final.csv, where that file exists."""
+    episode_spread: float | None
+    """Standard deviation over the episodes of the final policy."""
+
+    @property
+    def diverged(self) -> bool:
+        return bool(self.document["status"] == "diverged")
+
+    @property
+    def engine(self) -> str:
+        """Name, revision and options of the simulator: what may not be mixed within a table."""
+        environment = self.document["environment"]
+        options = self.document["options"]
+        chosen = ", ".join(f"{name} {options[name]}" for name in sorted(options))
+        revision = self.document.get("revision", environment.get("revision", 0))
+        return f"{environment.get('engine', 'unknown')} revision {revision}" + (f" ({chosen})" if chosen else "")
+
+    def iterations(self) -> records.Columns:
+        """iterations.csv, read when asked for."""
+        return records.read_iterations(self.folder / records.ITERATIONS)
+
+
+@dataclass(frozen=True)
+class CellRuns:
+    """What exists of a planned cell."""
+
+    planned: Planned
+    runs: tuple[Run, ...]
+
+    @property
+    def cell(self) -> str:
+        return self.planned.cell
+
+    @property
+    def diverged(self) -> int:
+        """Seeds that diverged; they count as seeds."""
+        return sum(run.diverged for run in self.runs)
+
+    @property
+    def deviations(self) -> tuple[str, ...]:
+        """Where the settings depart from the paper's cell, over all seeds, other than by the variant the cell names."""
+        found = {text for run in self.runs for text in run.document["deviations"]}
+        return tuple(sorted(text for text in found if not text.startswith(_HARMLESS) and "(variant " not in text))
+
+    def scores(self, reduction: Reduction | None = None) -> list[float]:
+        """One number per seed that has one (a seed that diverged counts with its last finite evaluations)."""
+        chosen = reduction or protocol_of(self.cell).reduction
+        found = [reduce(run, chosen) for run in self.runs]
+        return [value for value in found if value is not None]
+
+    def summary(self) -> Summary | None:
+        """The paper's statistic over seeds; None where nothing was run."""
+        scores = self.scores()
+        return summarise(scores, protocol_of(self.cell).statistic) if scores else None
+
+
+def metric_values(table: records.Columns, metric: Metric) -> NDArray[np.float64]:
+    """The metric of every episode; win rates in percent."""
+    return table["won"] * 100.0 if metric == "win_rate" else table[metric]
+
+
+def curve(evaluations: records.Columns, metric: Metric) -> Curve:
+    """Average over the episodes of each evaluation; evaluations with a value that is not finite are left out."""
+    steps, place = np.unique(evaluations["env_steps"], return_inverse=True)
+    values = metric_values(evaluations, metric)
+    with np.errstate(invalid="ignore"):
+        means = np.bincount(place, values, len(steps)) / np.bincount(place, minlength=len(steps))
+    finite = np.isfinite(means)
+    return Curve(steps[finite], means[finite])
+
+
+def last_ten(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The last ten evaluations, but never more than the later half of a short run."""
+    return values[-min(10, max(1, len(values) // 2)) :]
+
+
+def reduce(run: Run, reduction: Reduction) -> float | None:
+    """The named reduction of a run to its score; None for a run that diverged before its first evaluation."""
+    if reduction == "final" and run.final is not None:
+        return run.final
+    values = run.curve.value
+    if not len(values):
+        return None
+    if reduction == "final":
+        return float(values[-1])
+    return float(np.mean(last_ten(values)) if reduction == "last-10-mean" else np.median(last_ten(values)))
+
+
+def pooled_median(runs: CellRuns) -> Summary | None:
+    """Median and deviation of all seeds' last ten evaluations in one pool: what fits the published SMAC ± best."""
+    pool = [value for run in runs.runs for value in last_ten(run.curve.value)]
+    return Summary(*summarise(pool, "median")[:2], len(runs.runs)) if pool else None
+
+
+def load_run(folder: Path, cell: str) -> Run:
+    """Read one run folder. run.json is written last, so its presence means the run is complete."""
+    document = json.loads((folder / records.RUN).read_bytes())
+    if document["cell"] != cell:
+        raise UserError(f"{folder / records.RUN} is of the cell {document['cell']}, expected {cell}")
+    metric = protocol_of(cell).metric
+    final = spread = None
+    if (folder / records.FINAL).is_file():
+        values = metric_values(records.read_final(folder / records.FINAL), metric)
+        if len(values) and np.isfinite(values).all():
+            final, spread = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
+    evaluations = records.read_evaluations(folder / records.EVALUATIONS)
+    return Run(document["seed"], folder, document, curve(evaluations, metric), final, spread)
+
+
+def collect(runs: Path, planned: Iterable[Planned]) -> list[CellRuns]:
+    """Whatever exists of each planned cell, in the order planned. Superseded configurations are never looked at."""
+    return [
+        CellRuns(
+            cell,
+            tuple(
+                load_run(folder, cell.cell)
+                for folder in (cell.folder(runs, seed) for seed in cell.seeds)
+                if (folder / records.RUN).is_file()
+            ),
+        )
+        for cell in planned
+    ]
+
+
+def engine_of(cells: Sequence[CellRuns], where: str) -> str | None:
+    """The one engine behind all runs, None if there are none; a mixture is refused."""
+    engines = sorted({run.engine for cell in cells for run in cell.runs})
+    if len(engines) > 1:
+        raise UserError(f"{where} would mix engines: {'; '.join(engines)}")
+    return engines[0] if engines else None

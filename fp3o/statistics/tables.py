@@ -1,0 +1,446 @@
+"""The paper's tables from our runs: CSV with everything, Markdown and LaTeX side by side with the published numbers.
+
+python -m fp3o.statistics.tables --suite paper --artefact table-mamujoco --out results/paper/tables
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+from fp3o.plan import Artefact
+from fp3o.statistics import published as paper
+from fp3o.statistics.compare import Comparison, compare_cell, judge
+from fp3o.statistics.intervals import Interval, Summary, interval_of
+from fp3o.statistics.published import Published
+from fp3o.statistics.scores import CellRuns, engine_of, pooled_median, protocol_of
+from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
+
+# Shown beside the paper's columns wherever the suite has it, marked as ours: the paper gives FP3O twice the updates.
+CONTROL = "mappo-10-epochs"
+SHARING_TITLES = {
+    "full": "Full Param. Sharing",
+    "partial": "Partial Param. Sharing",
+    "none": "Non-Param. Sharing",
+    "by-type": "Sharing By Type",
+}
+# Numbers of the paper's tables that contradict each other or their own marks; docs/deviations.md has the rest.
+ERRATA = {
+    "table_MAMuJoCo_results": "The paper underlines HAPPO (2717.4) as second on 2-Agent Walker under partial sharing; "
+    "its MAPPO (2748.7) is second.",
+    "table_appendix_approximation_analysis": "The paper prints 93.8 ± 6.1 for FP3O on 6h vs. 8z here and 90.6 ± 6.6 in "
+    "its main table (93.8 ± 6.1 is that table's 5m vs. 6m); we compare with 90.6 ± 6.6.",
+    "table_appendix_MPE": "The paper's ± is as large as the spread over single episodes; it does not say over what it "
+    "was taken. The comparison takes it as over five seeds, which can only widen our intervals.",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table."""
+
+    cell: str
+    summary: Summary | None = None
+    planned: int = 0
+    diverged: int = 0
+    interval: Interval | None = None
+    published: Published | None = None
+    comparison: Comparison | None = None
+    deviations: tuple[str, ...] = ()
+    bold: bool = False
+    underline: bool = False
+    runs: CellRuns | None = None
+
+    @property
+    def verdict(self) -> str:
+        """consistent, differs (ours …), undecided; or why there is none."""
+        if self.summary is None:
+            return "not run" if not self.diverged else "diverged"
+        if self.published is None:
+            return ""
+        return "not compared" if self.comparison is None else self.comparison.words
+
+    @property
+    def count(self) -> str:
+        """n = 5, n = 4/5, n = 5, 1 diverged."""
+        n = self.summary.n if self.summary else 0
+        seeds = f"n = {n}" if n == self.planned else f"n = {n}/{self.planned}"
+        return f"{seeds}, {self.diverged} diverged" if self.diverged else seeds
+
+
+@dataclass(frozen=True)
+class Row:
+    """A task under one sharing."""
+
+    sharing: str
+    title: str
+    difficulty: str
+    agents: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Everything a writer needs; rows in the paper's order."""
+
+    name: str
+    caption: str
+    columns: tuple[str, ...]
+    """Algorithm labels."""
+    controls: tuple[str, ...]
+    """Those among the columns that the paper does not have."""
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+    label: str = ""
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [entry for row in self.rows for entry in row.entries]
+
+
+# --- Building -----------------------------------------------------------------------------------------------------
+
+
+def marks(values: Sequence[float]) -> list[str]:
+    """The paper's rule: all ties for best are bold; all ties for second underlined, but only below a single best."""
+    printed = [round(value, 1) for value in values]
+    best = max(printed)
+    second = max((value for value in printed if value < best), default=best)
+    lone = printed.count(best) == 1
+    return ["bold" if v == best else "underline" if lone and v == second else "" for v in printed]
+
+
+def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row:
+    """Rank the paper's columns where all of them have a number; a rank among some would mislead."""
+    ranked = [place for place, label in enumerate(columns) if label not in controls]
+    summaries = [row.entries[place].summary for place in ranked]
+    values = [summary.centre for summary in summaries if summary is not None]
+    if len(values) < len(ranked) or len(values) < 2:
+        return row
+    entries = list(row.entries)
+    for place, mark in zip(ranked, marks(values), strict=True):
+        entries[place] = replace(entries[place], bold=mark == "bold", underline=mark == "underline")
+    return replace(row, entries=tuple(entries))
+
+
+def algorithm_title(label: str) -> str:
+    """mappo-10-epochs → MAPPO (10 epochs)."""
+    algorithm, _, variant = label.partition("-")
+    return f"{algorithm.upper()} ({variant.replace('-', ' ')})" if variant else algorithm.upper()
+
+
+def entry_of(found: CellRuns) -> Entry:
+    """One cell, its verdict not yet corrected for the others of its table."""
+    values = found.scores()
+    comparison = compare_cell(found.cell, values) if not found.deviations else None
+    return Entry(
+        cell=found.cell,
+        summary=found.summary(),
+        planned=len(found.planned.seeds),
+        diverged=found.diverged,
+        interval=interval_of(values, protocol_of(found.cell).statistic) if values else None,
+        published=paper.scores().get(found.cell),
+        comparison=comparison,
+        deviations=found.deviations,
+        runs=found,
+    )
+
+
+def build(data: SuiteRuns, artefact: Artefact) -> Table:
+    """A table of the suite: rows and columns in the order of its cells, the equal-budget control as an extra column."""
+    columns = list(dict.fromkeys(cell.label for cell in artefact.cells))
+    controls = [label for label in columns if artefact.paper and label == CONTROL]
+    keys = list(dict.fromkeys((cell.domain, cell.task, cell.sharing) for cell in artefact.cells))
+    # The paper groups its rows by sharing.
+    domains, order = [key[0] for key in keys], list(SHARING_TITLES)
+    keys.sort(key=lambda key: (domains.index(key[0]), order.index(key[2])))
+    if artefact.paper and "mappo" in columns and any(f"{'/'.join(key)}/{CONTROL}" in data.cells for key in keys):
+        if CONTROL not in columns:
+            columns.append(CONTROL)
+        controls = [CONTROL]
+    cells = {
+        cell: data.cells[cell]
+        for key in keys
+        for cell in (f"{'/'.join(key)}/{label}" for label in columns)
+        if cell in data.cells
+    }
+    judged = _judged([entry_of(found) for found in cells.values()])
+    titles = {tuple(entry.cell.split("/")[:2]): entry for entry in paper.scores().values()}
+    rows = []
+    for domain, task, sharing in keys:
+        known = titles.get((domain, task))
+        names = [f"{domain}/{task}/{sharing}/{label}" for label in columns]
+        row = Row(
+            sharing=sharing,
+            title=known.title if known else task,
+            difficulty=known.difficulty if known else "",
+            agents=known.agents if known else "",
+            entries=tuple(judged.get(name, Entry(name)) for name in names),
+        )
+        rows.append(with_marks(row, columns, controls))
+    table = Table(artefact.name, artefact.caption, tuple(columns), tuple(controls), tuple(rows), label=artefact.paper)
+    return replace(table, notes=tuple(_notes(table)))
+
+
+def _judged(entries: Iterable[Entry]) -> dict[str, Entry]:
+    """Verdicts of one table: Benjamini–Hochberg over all its cells that can be compared."""
+    found = {entry.cell: entry for entry in entries}
+    compared = [(name, entry.comparison) for name, entry in found.items() if entry.comparison is not None]
+    for (name, _), verdict in zip(compared, judge([comparison for _, comparison in compared]), strict=True):
+        found[name] = replace(found[name], comparison=verdict)
+    return found
+
+
+def _notes(table: Table) -> list[str]:
+    """What stands under a table: what the numbers are, which engine, and everything a reader must not overlook."""
+    runs = [entry.runs for entry in table.entries if entry.runs is not None]
+    notes = []
+    for domain in dict.fromkeys(found.cell.split("/")[0] for found in runs):
+        members = [found for found in runs if found.cell.split("/")[0] == domain]
+        notes.append(f"{domain}: {protocol_of(domain).words}.")
+        engine = engine_of(members, f"{table.name} ({domain})")
+        notes.append(f"{domain}: simulated by {engine}." if engine else f"{domain}: no run yet.")
+        if domain == "smac" and engine and "starcraft2" not in engine:
+            notes.append("smac: the embedded engine is not StarCraft II; published values are of the real game.")
+        builds = sorted({run.document["versions"].get("mujoco", "") for found in members for run in found.runs} - {""})
+        if domain == "mamujoco" and len(builds) > 1:
+            notes.append(f"mamujoco: runs of several MuJoCo versions: {', '.join(builds)}.")
+    if table.controls:
+        names = ", ".join(algorithm_title(label) for label in table.controls)
+        notes.append(f"{names}: our control, not in the paper, and not ranked.")
+    done = [entry for entry in table.entries if entry.summary]
+    notes.append(f"{len(done)} of {len(table.entries)} cells run.")
+    short = [f"{entry.cell} ({entry.count})" for entry in done if entry.summary and entry.summary.n < entry.planned]
+    if short:
+        notes.append(f"Seeds missing: {'; '.join(short)}.")
+    diverged = [f"{entry.cell} ({entry.diverged})" for entry in table.entries if entry.diverged]
+    if diverged:
+        notes.append(f"Diverged seeds, scored by their last evaluations: {'; '.join(diverged)}.")
+    departures = sorted({text for entry in done for text in entry.deviations})
+    if departures:
+        notes.append(f"Deviates from the paper, so not compared: {'; '.join(departures)}.")
+    if table.label in ERRATA:
+        notes.append(f"Erratum: {ERRATA[table.label]}")
+    if any(entry.comparison for entry in done):
+        notes.append(
+            "Verdicts: consistent = equivalent within the margin (two one-sided tests), differs = significant at 5 % "
+            "after Benjamini and Hochberg over this table, else undecided."
+        )
+    return notes
+
+
+def published_table(name: str) -> Table:
+    """The paper's own numbers in our table, marked by our rule."""
+    entries = paper.table(name)
+    columns = tuple(dict.fromkeys(entry.cell.split("/")[3] for entry in entries))
+    groups: dict[tuple[str, ...], list[Published]] = {}
+    for entry in entries:
+        groups.setdefault(tuple(entry.cell.split("/")[:3]), []).append(entry)
+    rows = tuple(
+        with_marks(
+            Row(
+                sharing=key[2],
+                title=members[0].title,
+                difficulty=members[0].difficulty,
+                agents=members[0].agents,
+                entries=tuple(
+                    Entry(member.cell, Summary(member.value, member.spread or 0.0, paper.SEEDS), paper.SEEDS)
+                    for member in members
+                ),
+            ),
+            columns,
+            (),
+        )
+        for key, members in groups.items()
+    )
+    return Table(f"published-{name}", "", columns, (), rows, label=entries[0].label)
+
+
+# --- Writing ------------------------------------------------------------------------------------------------------
+
+
+def fixed(value: float | None, digits: int = 1) -> str:
+    """A number for print; minus zero has no minus, infinities and nothing are empty."""
+    if value is None or not math.isfinite(value):
+        return ""
+    text = f"{value:.{digits}f}"
+    return text[1:] if text.startswith("-") and not text.strip("-0.") else text
+
+
+CSV_COLUMNS = (
+    *(
+        "domain",
+        "task",
+        "sharing",
+        "algorithm",
+        "ours",
+        "spread",
+        "n",
+        "planned",
+        "diverged",
+        "low",
+        "high",
+        "coverage",
+    ),
+    *("mark", "published", "published_spread", "difference", "difference_low", "difference_high", "standardised"),
+    *("p_adjusted", "margin", "prediction_low", "prediction_high", "percentile", "verdict", "pooled_median"),
+    *("pooled_spread", "episode_spread", "deviations"),
+)
+
+
+def to_csv(table: Table) -> str:
+    """One line per cell with everything known about it."""
+    return csv_text(CSV_COLUMNS, ([*entry.cell.split("/"), *_csv_fields(entry)] for entry in table.entries))
+
+
+def _csv_fields(entry: Entry) -> list[str]:
+    summary, interval, theirs, found = entry.summary, entry.interval, entry.published, entry.comparison
+    pooled = pooled_median(entry.runs) if entry.runs and protocol_of(entry.cell).statistic == "median" else None
+    spreads = [run.episode_spread for run in entry.runs.runs if run.episode_spread is not None] if entry.runs else []
+    return [
+        fixed(summary.centre, 3) if summary else "",
+        fixed(summary.spread, 3) if summary and summary.n > 1 else "",
+        str(summary.n if summary else 0),
+        str(entry.planned),
+        str(entry.diverged),
+        fixed(interval.low, 3) if interval else "",
+        fixed(interval.high, 3) if interval else "",
+        fixed(interval.coverage, 4) if interval else "",
+        "bold" if entry.bold else "underline" if entry.underline else "",
+        fixed(theirs.value) if theirs else "",
+        fixed(theirs.spread) if theirs else "",
+        fixed(found.difference, 3) if found else "",
+        fixed(found.low, 3) if found else "",
+        fixed(found.high, 3) if found else "",
+        fixed(found.standardised, 3) if found else "",
+        fixed(found.p, 5) if found else "",
+        fixed(found.margin, 3) if found else "",
+        fixed(found.prediction.low, 3) if found else "",
+        fixed(found.prediction.high, 3) if found else "",
+        fixed(found.percentile, 4) if found else "",
+        entry.verdict,
+        fixed(pooled.centre, 3) if pooled else "",
+        fixed(pooled.spread, 3) if pooled else "",
+        fixed(math.fsum(spreads) / len(spreads), 3) if spreads else "",
+        "; ".join(entry.deviations),
+    ]
+
+
+def to_markdown(table: Table) -> str:
+    """Ours above the published number and the verdict, cell by cell."""
+    header = ["Sharing", "Task", *(_column_title(table, label) for label in table.columns)]
+    lines = [f"**{table.name}** {table.caption}".rstrip(), ""]
+    lines += ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    for row in table.rows:
+        cells = [row.sharing, row.title, *(_markdown_cell(entry) for entry in row.entries)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]) + "\n"
+
+
+def _column_title(table: Table, label: str) -> str:
+    return algorithm_title(label) + (" — ours" if label in table.controls else "")
+
+
+def _markdown_cell(entry: Entry) -> str:
+    if entry.runs is None and entry.summary is None:
+        return "—"
+    if entry.summary is None:
+        parts = [entry.verdict]
+    else:
+        value = fixed(entry.summary.centre)
+        value = f"**{value}**" if entry.bold else f"<u>{value}</u>" if entry.underline else value
+        spread = f" ± {fixed(entry.summary.spread)}" if entry.summary.n > 1 else ""
+        parts = [f"{value}{spread} ({entry.count})"]
+    if entry.published is not None:
+        parts.append(f"paper {entry.published.text}")
+        if entry.summary is not None:
+            parts.append(entry.verdict)
+    return "<br>".join(parts)
+
+
+VERDICT_MARKS = {"consistent": "$=$", "undecided": "?", "ours higher": r"$\uparrow$", "ours lower": r"$\downarrow$"}
+
+
+def to_latex(table: Table) -> str:
+    """Booktabs, the paper's columns and marks; under each row the published numbers with the verdict's sign."""
+    rated = any(row.difficulty for row in table.rows)
+    agents = any(row.agents for row in table.rows)
+    compared = any(entry.published for entry in table.entries)
+    columns = "l l" + (" l" if rated else "") + " c" * len(table.columns) + (" c" if agents else "")
+    head = ["Network", "Task", *(["Difficulty"] if rated else []), *(_column_title(table, c) for c in table.columns)]
+    lines = [r"\begin{table}", r"\small\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+    lines.append(" & ".join(_escape(text) for text in [*head, *(["Agent"] if agents else [])]) + r" \\")
+    for sharing, group in groupby(table.rows, key=lambda row: row.sharing):
+        members = list(group)
+        height = len(members) * (2 if compared else 1)
+        lines += [r"\midrule", rf"\multirow{{{height}}}{{*}}{{{SHARING_TITLES[sharing]}}}"]
+        for row in members:
+            rating = [row.difficulty] if rated else []
+            ours = ["", _escape(row.title), *rating, *map(_latex_ours, row.entries), *([row.agents] if agents else [])]
+            lines.append(" & ".join(ours).strip() + r" \\")
+            if compared:
+                theirs = ["", r"\tiny paper", *([""] if rated else []), *map(_latex_published, row.entries)]
+                lines.append(" & ".join([*theirs, *([""] if agents else [])]).strip() + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    signs = r" $=$ consistent, $\uparrow$ $\downarrow$ differs (ours higher, lower), ? undecided." if compared else ""
+    lines.append(rf"\caption{{{_escape(' '.join([f'{table.caption}.', *table.notes]))}{signs}}}")
+    lines += [rf"\label{{reproduced_{table.label or table.name}}}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_ours(entry: Entry) -> str:
+    if entry.summary is None:
+        return "--" if entry.runs is None else _escape(entry.verdict)
+    value = fixed(entry.summary.centre)
+    value = rf"\textbf{{{value}}}" if entry.bold else rf"\underline{{{value}}}" if entry.underline else value
+    if entry.summary.n > 1:
+        value += rf"\tiny{{$\pm${fixed(entry.summary.spread)}}}"
+    return value if entry.count == f"n = {paper.SEEDS}" else rf"{value}\,\tiny{{({entry.count})}}"
+
+
+def _latex_published(entry: Entry) -> str:
+    if entry.published is None:
+        return ""
+    value = f"{entry.published.value:.{entry.published.decimals}f}"
+    spread = "" if entry.published.spread is None else rf"$\pm${entry.published.spread:.1f}"
+    sign = VERDICT_MARKS.get(entry.comparison.direction or entry.comparison.verdict, "") if entry.comparison else ""
+    return rf"\tiny {value}{spread} {sign}".rstrip()
+
+
+def _escape(text: str) -> str:
+    for plain, latex in (
+        ("%", r"\%"),
+        ("_", r"\_"),
+        ("×", r"$\times$"),
+        ("±", r"$\pm$"),
+        ("—", "---"),
+        ("→", r"$\to$"),
+    ):
+        text = text.replace(plain, latex)
+    return text
+
+
+WRITERS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
+
+
+def write_table(table: Table, folder: Path) -> None:
+    """<name>.csv, .md and .tex."""
+    for suffix, writer in WRITERS.items():
+        write(folder / f"{table.name}.{suffix}", writer(table))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser("Tables of a suite from the runs that exist.", out="folder for <artefact>.{csv,md,tex}")
+    arguments.add_argument("--artefact", action="append", help="only this table (may be repeated); default: all")
+    chosen = arguments.parse_args(argv)
+    data = load(chosen)
+    names = chosen.artefact or [artefact.name for artefact in data.suite.artefacts if artefact.kind == "table"]
+    for name in names:
+        write_table(build(data, data.suite.artefact(name)), chosen.out)
+
+
+if __name__ == "__main__":
+    main()

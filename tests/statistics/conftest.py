@@ -1,0 +1,133 @@
+"""Run folders as training writes them, with scores of our choosing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pytest
+
+from fp3o import plan
+from fp3o.training import records
+
+ITERATION_COLUMNS = ("actor_loss", "critic_loss", "entropy", "clip_fraction", "explained_variance")
+
+
+class WriteRun(Protocol):
+    """Write the run of one seed of a cell."""
+
+    def __call__(
+        self,
+        root: Path,
+        cell: str,
+        seed: int,
+        score: float,
+        *,
+        suite: str | None = None,
+        overrides: dict[str, plan.Scalar] | None = None,
+        changes: dict[str, Any] | None = None,
+        final: Sequence[float] | None = None,
+        evaluations: int = 24,
+        columns: dict[str, Callable[[int], float]] | None = None,
+    ) -> Path: ...
+
+
+@pytest.fixture(scope="session")
+def write_run() -> WriteRun:
+    """A learning curve that rises to `score` and stays there for the last twelve evaluations, 32 episodes each."""
+
+    def write(
+        root: Path,
+        cell: str,
+        seed: int,
+        score: float,
+        *,
+        suite: str | None = None,
+        overrides: dict[str, plan.Scalar] | None = None,
+        changes: dict[str, Any] | None = None,
+        final: Sequence[float] | None = None,
+        evaluations: int = 24,
+        columns: dict[str, Callable[[int], float]] | None = None,
+    ) -> Path:
+        chosen = plan.load_suite(suite) if suite else None
+        resolved = plan.resolve(plan.Cell.parse(cell), overrides, chosen)
+        folder = plan.run_directory(root, resolved, seed)
+        folder.mkdir(parents=True)
+        wins, agents = cell.startswith("smac/"), 2 if cell.startswith("mpe/") else 1
+        batch = resolved.settings.rollout_length * resolved.settings.rollout_threads
+        stride = max(1, resolved.iterations // evaluations)
+        rows: list[str] = [",".join(records.EVALUATION_COLUMNS)]
+        for place in range(evaluations):
+            iteration = place * stride
+            level = score * min(1.0, place / (evaluations - 12)) if evaluations > 12 else score
+            for episode in range(32):
+                if wins:  # level in percent, on the grid of 32 episodes
+                    won = str(int(episode < round(level * 32 / 100)))
+                    rows.append(f"{iteration * batch},{iteration},{episode},{20 * level / 100:.6g},{0:.6g},{won},60")
+                else:
+                    value = (level + (episode - 15.5) * 0.25) * agents
+                    rows.append(f"{iteration * batch},{iteration},{episode},{value:.6g},{value / agents:.6g},,25")
+        (folder / records.EVALUATIONS).write_text("\n".join(rows) + "\n")
+        extra = columns or {}
+        lines = [",".join(("iteration", "env_steps", *ITERATION_COLUMNS, *extra))]
+        for iteration in range(1, 41):
+            numbers = [iteration, iteration * batch, -0.01, 0.5, 1.4 - iteration / 100, 0.1, 0.7]
+            lines.append(",".join(f"{number:.6g}" for number in [*numbers, *(f(iteration) for f in extra.values())]))
+        (folder / records.ITERATIONS).write_text("\n".join(lines) + "\n")
+        if final is not None:
+            table = [",".join(records.FINAL_COLUMNS)]
+            table += [f"{place},{value * agents:.6g},{value:.6g},,25" for place, value in enumerate(final)]
+            (folder / records.FINAL).write_text("\n".join(table) + "\n")
+        (folder / records.CHECKPOINT).write_bytes(b"weights")
+        names = [records.EVALUATIONS, records.ITERATIONS, records.CHECKPOINT]
+        names += [records.FINAL] if final is not None else []
+        configuration = resolved.configuration()
+        document: dict[str, Any] = {
+            "schema": records.SCHEMA_VERSION,
+            "cell": cell,
+            "digest": resolved.digest,
+            "seed": seed,
+            "status": "finished",
+            "settings": configuration["settings"],
+            "options": configuration["options"],
+            "protocol": resolved.protocol,
+            "revision": resolved.revision,
+            "deviations": list(resolved.deviations),
+            "environment": {"engine": cell.split("/")[0]},
+            "versions": {"python": "3.11.4", "mujoco": "3.17.0"},
+            "git": {"commit": "a" * 40, "dirty": False},
+            "path": {"mode": "eager", "torch": "2.13.0", "threads": 1, "device": "cpu"},
+            "exact_resume": True,
+            "sha256": {name: records.sha256_of(folder / name) for name in names},
+            "score": records.score_summary(folder / records.EVALUATIONS, folder / records.FINAL),
+            "volatile": {
+                "seconds": {"rollout": 60.0, "update": 30.0, "evaluation": 10.0, "wall": 101.0},
+                "resumes": 0,
+                "host": "host",
+                "memory_mib": 512.0,
+                "peak_gpu_mib": None,
+                "started": "2026-01-01T00:00:00+00:00",
+                "ended": "2026-01-01T00:01:41+00:00",
+                "stacked_seeds": [0, 1, 2, 3, 4],
+            },
+        }
+        document |= changes or {}
+        records.write_run(folder / records.RUN, document)
+        assert json.loads((folder / records.RUN).read_text())["cell"] == cell
+        return folder
+
+    return write
+
+
+def scores_around(centre: float, spread: float, n: int = 5, seed: int = 0) -> list[float]:
+    """n numbers with exactly this mean and standard deviation (ddof = 1)."""
+    raw = np.random.default_rng(seed).standard_normal(n)
+    return (centre + spread * (raw - raw.mean()) / raw.std(ddof=1)).tolist()
+
+
+@pytest.fixture(scope="session", name="scores_around")
+def _scores_around() -> Callable[..., list[float]]:
+    return scores_around

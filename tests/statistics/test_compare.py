@@ -1,0 +1,94 @@
+"""Verdicts: each is reached, none is reached by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fp3o.statistics import compare, published
+from fp3o.statistics.compare import compare_cell, judge, sentence
+from fp3o.statistics.published import Published
+
+CHEETAH = "mamujoco/halfcheetah-6x1/full/fp3o"  # published 4128.3 ± 366.9
+BANE = "smac/bane_vs_bane/partial/happo"  # published 65.6 ± 26.4
+Around = Callable[..., list[float]]
+
+
+def test_the_sentence_after_training(scores_around: Around) -> None:
+    assert sentence(CHEETAH, scores_around(4130, 60)) == "4130 ± 60 (n = 5), published 4128 ± 367: consistent"
+    assert sentence(CHEETAH, scores_around(4102, 310)) == (
+        "4102 ± 310 (n = 5), published 4128 ± 367: undecided (95 % interval of the difference -563.5 … 510.9)"
+    )
+    assert sentence(CHEETAH, scores_around(2000, 310)).endswith("published 4128 ± 367: differs (ours lower)")
+    assert sentence(CHEETAH, scores_around(7000, 310)).endswith("published 4128 ± 367: differs (ours higher)")
+    assert sentence(CHEETAH, [4102.0]) == "4102 (n = 1), published 4128 ± 367: undecided"
+    assert sentence("matrix/two-step/full/fp3o", [7.0, 8.0]) == "7.5 ± 0.7 (n = 2), no published value"
+    assert sentence(CHEETAH, []).startswith("no score")
+
+
+def test_a_run_that_deviates_is_not_compared() -> None:
+    text = sentence(CHEETAH, [4.0, 5.0], ["total_steps 10000000 → 40000 (suite quick)"])
+    assert text == (
+        "4.5 ± 0.7 (n = 2), published 4128 ± 367: not compared, deviates from the paper: "
+        "total_steps 10000000 → 40000 (suite quick)"
+    )
+
+
+def test_numbers_of_a_mean_cell(scores_around: Around) -> None:
+    found = compare_cell(CHEETAH, scores_around(3628.3, 300))
+    assert found is not None
+    assert found.difference == pytest.approx(-500)
+    assert found.standardised == pytest.approx(-500 / 366.9)
+    assert found.margin == pytest.approx(412.83)  # 10 % of 4128.3 is more than one published spread
+    # The published ± is taken as ddof = 0: 366.9·√(5/4) = 410.2; √(300²/5 + 410.2²/5) = 227.3, ν = 7.33, t = 2.343
+    assert found.high - found.low == pytest.approx(2 * 2.343 * 227.3, rel=2e-3)
+    # Five more of our seeds: ± 2.7764·300·√(2/5)
+    assert found.prediction.high == pytest.approx(3628.3 + 526.8, abs=0.1)
+
+
+def test_medians_need_all_order_statistics_within_ten_points() -> None:
+    assert verdict(BANE, [60, 62, 65, 70, 75]) == "consistent"
+    assert verdict(BANE, [60, 62, 65, 70, 78]) == "undecided"
+    assert verdict(BANE, [62, 65, 66, 70]) == "undecided"  # four seeds: [min, max] covers 87.5 %
+    assert verdict(BANE, [0, 0, 0, 0, 0]) == "differs"
+    assert verdict(BANE, [0, 0, 0, 0, 66]) == "undecided"  # the published median lies within our range
+
+
+def test_a_certain_win_rate_needs_no_spread() -> None:
+    cell = "smac/bane_vs_bane/none/fp3o"  # published 100.0 ± 0.0
+    assert verdict(cell, [100.0] * 5) == "consistent"
+    assert verdict(cell, [50.0] * 5) == "differs"
+
+
+def verdict(cell: str, values: list[float]) -> str:
+    found = compare_cell(cell, [float(value) for value in values])
+    assert found is not None
+    return found.verdict
+
+
+def test_judging_a_table_is_stricter_than_judging_a_cell(scores_around: Around) -> None:
+    """One cell at p ≈ 0.03 among twenty that agree well but cannot be shown to: no longer a difference."""
+    entry = published.scores()[CHEETAH]
+    wide = compare.compare(scores_around(4300, 900), entry, "mean")
+    near = compare.compare(scores_around(3500, 330), entry, "mean")
+    assert near.verdict == "differs"
+    assert 0.02 < near.p < 0.05
+    verdicts = [found.verdict for found in judge([near, *[wide] * 20])]
+    assert verdicts == ["undecided"] * 21
+    assert judge([near])[0].verdict == "differs"
+
+
+def test_false_alarms_stay_at_the_promised_rate() -> None:
+    """Both sides drawn from one normal distribution: at most 5 % differ."""
+    draws = np.random.default_rng(0).normal(100, 10, (1500, 2, 5))
+    wrong = 0
+    for ours, theirs in draws:
+        entry = fake(float(theirs.mean()), float(theirs.std()))
+        wrong += compare.compare(ours.tolist(), entry, "mean", margin=1.0).verdict == "differs"
+    assert wrong / len(draws) < 0.06
+
+
+def fake(value: float, spread: float) -> Published:
+    return Published("a/b/c/d", value, spread, 1, False, False, "", "", "", "", 1)

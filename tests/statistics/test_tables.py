@@ -1,0 +1,145 @@
+"""Tables say what they hold: missing cells, missing seeds, diverged seeds, engines, verdicts; same bytes every time."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fp3o import plan
+from fp3o.errors import UserError
+from fp3o.statistics import published, tables
+from fp3o.statistics.suites import SuiteRuns
+
+CHEETAH = "mamujoco/halfcheetah-6x1/full"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around: Any) -> Path:
+    """The HalfCheetah row with all its controls, Reacher with holes, and the MPE table's first row."""
+    root = tmp_path_factory.mktemp("runs")
+    for algorithm, centre in (
+        ("fp3o", 4130),
+        ("happo", 4000),
+        ("mappo", 1200),
+        ("ippo", 2700),
+        ("mappo-10-epochs", 4200),
+    ):
+        for seed, score in enumerate(scores_around(centre, 60)):
+            write_run(root, f"{CHEETAH}/{algorithm}", seed, score)
+    for seed in range(4):
+        write_run(root, "mamujoco/reacher-2x1/full/fp3o", seed, -32.0 - seed)
+    diverged = {"status": "diverged", "diverged": {"iteration": 3, "quantity": "loss"}}
+    for seed in range(5):
+        write_run(root, "mamujoco/reacher-2x1/full/happo", seed, -33.0 - seed, changes=diverged if seed == 2 else None)
+    for seed in range(5):
+        write_run(root, "mpe/simple-reference/full/fp3o", seed, -9.0, final=[-4.0 - seed, -6.0])
+    return root
+
+
+@pytest.fixture(scope="module")
+def data(runs: Path) -> SuiteRuns:
+    return SuiteRuns(plan.load_suite("paper"), runs)
+
+
+def build(data: SuiteRuns, name: str) -> tables.Table:
+    return tables.build(data, data.suite.artefact(name))
+
+
+def lines_of(table: tables.Table) -> dict[str, dict[str, str]]:
+    rows = csv.DictReader(io.StringIO(tables.to_csv(table)))
+    return {f"{row['domain']}/{row['task']}/{row['sharing']}/{row['algorithm']}": row for row in rows}
+
+
+def test_rows_and_columns_are_the_papers_plus_the_control(data: SuiteRuns) -> None:
+    table = build(data, "table-mamujoco")
+    assert table.columns == ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")
+    assert table.controls == ("mappo-10-epochs",)
+    keys = [tuple(row.entries[0].cell.split("/")[:3]) for row in table.rows]
+    assert keys == list(dict.fromkeys(tuple(entry.cell.split("/")[:3]) for entry in published.table("mamujoco")))
+    assert "MAPPO (10 epochs) — ours" in tables.to_markdown(table)
+    assert build(data, "table-mpe").columns == ("fp3o", "happo", "mappo", "a2po")
+
+
+def test_verdicts_and_marks(data: SuiteRuns) -> None:
+    lines = lines_of(build(data, "table-mamujoco"))
+    assert lines[f"{CHEETAH}/fp3o"]["verdict"] == "consistent"
+    assert lines[f"{CHEETAH}/mappo"]["verdict"] == "differs (ours lower)"
+    assert lines[f"{CHEETAH}/mappo-10-epochs"]["verdict"] == ""
+    assert [lines[f"{CHEETAH}/{a}"]["mark"] for a in ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")] == [
+        *("bold", "underline", "", "", "")
+    ]
+    assert float(lines[f"{CHEETAH}/fp3o"]["ours"]) == pytest.approx(4130, abs=0.1)
+    assert (lines[f"{CHEETAH}/fp3o"]["n"], lines[f"{CHEETAH}/fp3o"]["published"]) == ("5", "4128.3")
+
+
+def test_a_row_with_a_hole_is_not_ranked_and_says_what_is_missing(data: SuiteRuns) -> None:
+    table = build(data, "table-mamujoco")
+    lines = lines_of(table)
+    assert lines["mamujoco/reacher-2x1/full/mappo"]["verdict"] == "not run"
+    assert lines["mamujoco/reacher-2x1/full/mappo"]["ours"] == ""
+    assert lines["mamujoco/reacher-2x1/full/fp3o"]["mark"] == ""
+    text = tables.to_markdown(table)
+    assert "-33.5 ± 1.3 (n = 4/5)<br>paper -32.7 ± 5.8<br>" in text
+    assert "-35.0 ± 1.6 (n = 5, 1 diverged)" in text
+    assert "not run<br>paper -45.4 ± 11.3" in text
+    assert "Seeds missing: mamujoco/reacher-2x1/full/fp3o (n = 4/5)." in text
+    assert "Diverged seeds, scored by their last evaluations: mamujoco/reacher-2x1/full/happo (1)." in text
+    assert "7 of 90 cells run." in text
+    assert r"-33.5\tiny{$\pm$1.3}\,\tiny{(n = 4/5)}" in tables.to_latex(table)
+
+
+def test_mpe_is_scored_per_agent_on_the_final_episodes(data: SuiteRuns) -> None:
+    entry = lines_of(build(data, "table-mpe"))["mpe/simple-reference/full/fp3o"]
+    assert float(entry["ours"]) == pytest.approx(-6.0)  # seeds at −5 … −7, not the −9 of the evaluations
+    assert float(entry["episode_spread"]) > 0
+
+
+def test_the_engine_is_named_and_never_mixed(data: SuiteRuns, tmp_path: Path, write_run: Any) -> None:
+    assert "mamujoco: simulated by mamujoco revision" in tables.to_markdown(build(data, "table-mamujoco"))
+    write_run(tmp_path, "smac/3s5z/full/fp3o", 0, 90.0, suite="paper")
+    table = build(SuiteRuns(data.suite, tmp_path), "table-smac")
+    assert "embedded" in tables.to_markdown(table)
+    assert "embedded engine is not StarCraft II" in tables.to_latex(table)
+    changed = {"options": {"backend": "starcraft2"}}
+    write_run(tmp_path, "smac/3s5z/full/mappo", 0, 90.0, suite="paper", changes=changed)
+    with pytest.raises(UserError, match="would mix engines"):
+        build(SuiteRuns(data.suite, tmp_path), "table-smac")
+
+
+def test_a_small_budget_is_not_compared_with_the_paper(tmp_path: Path, write_run: Any) -> None:
+    write_run(tmp_path, f"{CHEETAH}/fp3o", 0, 50.0, suite="quick")
+    text = tables.to_markdown(build(SuiteRuns(plan.load_suite("quick"), tmp_path), "table-mamujoco"))
+    assert "(n = 1/2)<br>paper 4128.3 ± 366.9<br>not compared" in text
+    assert "total_steps 10000000 → 40000 (suite quick)" in text
+
+
+def test_ties_and_seconds() -> None:
+    assert tables.marks([100.0, 96.9, 100.0, 96.9]) == ["bold", "", "bold", ""]
+    assert tables.marks([90.6, 53.1, 87.5, 87.5]) == ["bold", "", "underline", "underline"]
+    assert tables.marks([1.04, 1.0, 0.5]) == ["bold", "bold", ""]  # equal as printed
+    assert tables.fixed(-0.04) == "0.0"
+
+
+def test_same_bytes_again(runs: Path, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        tables.main(["--suite", "paper", "--runs", str(runs), "--out", str(tmp_path / name)])
+    first = {path.name: path.read_bytes() for path in (tmp_path / "first").iterdir()}
+    second = {path.name: path.read_bytes() for path in (tmp_path / "second").iterdir()}
+    assert first == second
+    assert {f"table-mamujoco.{suffix}" for suffix in ("csv", "md", "tex")} <= set(first)
+    assert len(first) == 3 * sum(artefact.kind == "table" for artefact in plan.load_suite("paper").artefacts)
+
+
+@pytest.mark.parametrize("name", ["table-mamujoco", "table-smac", "table-mpe", "table-approximation"])
+def test_latex_is_balanced(data: SuiteRuns, name: str) -> None:
+    """Braces close, every row has as many columns as the table, and nothing non-ASCII or unescaped is left."""
+    text = tables.to_latex(build(data, name))
+    assert text.count("{") == text.count("}")
+    rows = [line.split("{Full Param. Sharing}")[-1] for line in text.splitlines() if line.endswith(r"\\")]
+    assert len({row.count("&") for row in rows}) == 1
+    assert text.isascii()
+    assert "%" not in text.replace(r"\%", "")
