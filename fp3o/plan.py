@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -511,12 +511,22 @@ class Suite:
 
     def runs(self) -> list[tuple[Plan, tuple[int, ...]]]:
         """Every cell once, with the union of the seeds its artefacts ask for, in the order of first mention."""
+        return list(self._runs.values())
+
+    def run(self, cell_id: str) -> tuple[Plan, tuple[int, ...]]:
+        """Plan and seeds of one of its cells."""
+        if cell_id not in self._runs:
+            raise UserError(f"{cell_id} is not in suite {self.name}; allowed: the cells of benchmarks/{self.name}.yaml")
+        return self._runs[cell_id]
+
+    @cached_property
+    def _runs(self) -> dict[str, tuple[Plan, tuple[int, ...]]]:
         seeds: dict[Cell, set[int]] = {}
         for artefact in self.artefacts:
             if artefact.kind != "cost":
                 for cell in artefact.cells:
                     seeds.setdefault(cell, set()).update(artefact.seeds)
-        return [(resolve(cell, suite=self), tuple(sorted(s))) for cell, s in seeds.items()]
+        return {cell.id: (resolve(cell, suite=self), tuple(sorted(s))) for cell, s in seeds.items()}
 
     def artefact(self, name: str) -> Artefact:
         """An artefact by name."""

@@ -1,0 +1,238 @@
+"""What a suite has on disk: the manifest of its runs, one summary per cell, failures, and the guard against a forgotten
+`dvc pull`. Imports no torch.
+
+    python -m fp3o.provenance manifest --suite paper     results/paper/manifest.json
+    python -m fp3o.provenance metrics --suite paper      results/paper/metrics.json (for `dvc metrics diff`)
+    python -m fp3o.provenance cell --suite paper CELL    results/paper/cells/CELL.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fp3o import job, plan
+from fp3o.errors import UserError
+from fp3o.training.atomic import write_atomically
+
+LOG_LINES = 20
+
+
+class PlannedRun(NamedTuple):
+    """One seed of one cell of a suite."""
+
+    plan: plan.Plan
+    seed: int
+
+    @property
+    def id(self) -> str:
+        """`<cfg10>-s<seed>`."""
+        return f"{self.plan.digest}-s{self.seed}"
+
+    def document(self, suite: str) -> Path:
+        """Its run.json; there if and only if the run is complete."""
+        return plan.run_directory(plan.suite_root(suite) / "runs", self.plan, self.seed) / "run.json"
+
+
+def planned_runs(suite: plan.Suite) -> list[PlannedRun]:
+    """Every run of a suite."""
+    return [PlannedRun(resolved, seed) for resolved, seeds in suite.runs() for seed in seeds]
+
+
+def block_of(suite: plan.Suite, cell: plan.Cell, seed: int) -> tuple[int, ...]:
+    """The seeds trained together with this one."""
+    _, seeds = suite.run(cell.id)
+    for block in plan.seed_blocks(seeds, suite.seed_block):
+        if seed in block:
+            return block
+    raise UserError(f"seed {seed} of {cell.id} is not in suite {suite.name}; allowed: {plan.seeds_text(seeds)}")
+
+
+def train_log(suite: str, resolved: plan.Plan, block: Sequence[int]) -> Path:
+    """Where the workflow writes the log of a training job."""
+    name = f"{resolved.digest}-s{block[0]}_{block[-1]}.log"
+    return plan.suite_root(suite) / "logs" / "train" / resolved.cell.id / name
+
+
+def write_json(path: Path, value: object) -> None:
+    """Sorted keys and one value per line, so that a diff in git shows what changed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
+
+
+# --- Manifest and guard --------------------------------------------------------------------------------------------
+
+
+def manifest_path(suite: str) -> Path:
+    """Committed for the paper suite: which runs exist, here or in DVC."""
+    return plan.suite_root(suite) / "manifest.json"
+
+
+def manifest(suite: plan.Suite) -> dict[str, Any]:
+    """The planned runs that exist, by run id. Only what repeats exactly goes in: no times, hosts or versions."""
+    runs: dict[str, Any] = {}
+    for run in planned_runs(suite):
+        path = run.document(suite.name)
+        if path.is_file():
+            document = json.loads(path.read_text())
+            runs[run.id] = {
+                "cell": run.plan.cell.id,
+                "digest": run.plan.digest,
+                "seed": run.seed,
+                "status": document["status"],
+                "score": document["score"],
+                "sha256": document["sha256"],
+            }
+    return {"suite": suite.name, "runs": runs}
+
+
+def not_pulled(suite: plan.Suite) -> list[PlannedRun]:
+    """Planned runs that the manifest has and this checkout has not."""
+    path = manifest_path(suite.name)
+    if not path.is_file():
+        return []
+    known = json.loads(path.read_text())["runs"]
+    return [run for run in planned_runs(suite) if run.id in known and not run.document(suite.name).is_file()]
+
+
+def guard_message(suite: plan.Suite) -> str:
+    """Why the workflow should not start, or "". Without it a forgotten pull would train everything again."""
+    missing = not_pulled(suite)
+    if not missing:
+        return ""
+    return (
+        f"{len(missing)} runs of suite {suite.name} are in DVC and not here: run `dvc pull`, "
+        "or pass `--config retrain=True` to train them again"
+    )
+
+
+# --- Cells and metrics ---------------------------------------------------------------------------------------------
+
+
+def cell_path(suite: str, cell: str) -> Path:
+    """The summary of a cell: a name without a hash, for people and as a target."""
+    return plan.suite_root(suite) / "cells" / f"{cell}.json"
+
+
+def cell_summary(suite: plan.Suite, cell_id: str) -> dict[str, Any]:
+    """The cell's score and what it rests on; n says how many of the planned seeds exist."""
+    from fp3o.statistics.scores import Planned, collect, protocol_of  # SciPy: not wanted while the DAG is built.
+
+    resolved, seeds = suite.run(cell_id)
+    found = collect(plan.suite_root(suite.name) / "runs", [Planned(cell_id, resolved.digest, seeds)])[0]
+    summary = found.summary()
+    return {
+        "cell": cell_id,
+        "configuration": resolved.configuration(),
+        "digest": resolved.digest,
+        "deviations": list(resolved.deviations),
+        "seeds_planned": list(seeds),
+        "seeds_found": [run.seed for run in found.runs],
+        "seeds_diverged": [run.seed for run in found.runs if run.diverged],
+        "score": protocol_of(cell_id).words,
+        "per_seed": [_rounded(value) for value in found.scores()],
+        "value": _rounded(summary.centre) if summary else None,
+        "spread": _rounded(summary.spread) if summary else None,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    """Six significant digits: as the files the numbers come from, and the same on every machine."""
+    return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None
+
+
+def metrics(suite: plan.Suite) -> dict[str, Any]:
+    """Score and number of seeds of every cell that has one, nested by domain, task and sharing."""
+    tree: dict[str, Any] = {}
+    for resolved, _ in suite.runs():
+        summary = cell_summary(suite, resolved.cell.id)
+        if summary["value"] is not None:
+            cell = resolved.cell
+            place = tree.setdefault(cell.domain, {}).setdefault(cell.task, {}).setdefault(cell.sharing, {})
+            place[cell.label] = {"score": summary["value"], "seeds": len(summary["seeds_found"])}
+    return tree
+
+
+# --- Failures ------------------------------------------------------------------------------------------------------
+
+
+def failures(suite: plan.Suite) -> list[dict[str, Any]]:
+    """Training jobs that were started and left at least one run unfinished."""
+    found = []
+    for resolved, seeds in suite.runs():
+        for block in plan.seed_blocks(seeds, suite.seed_block):
+            log = train_log(suite.name, resolved, block)
+            missing = [s for s in block if not PlannedRun(resolved, s).document(suite.name).is_file()]
+            if missing and log.is_file():
+                lines = log.read_text(errors="replace").splitlines()
+                exits = [line.split()[-1] for line in lines if line.startswith("--- exit code ")]
+                found.append(
+                    {
+                        "cell": resolved.cell.id,
+                        "digest": resolved.digest,
+                        "seeds": missing,
+                        "attempts": job.attempts(log),
+                        "exit_code": int(exits[-1]) if exits else None,
+                        "log": str(log),
+                        "last_lines": lines[-LOG_LINES:],
+                        "resumable_from": resumable_from(suite.name, resolved, block),
+                    }
+                )
+    return found
+
+
+def resumable_from(suite: str, resolved: plan.Plan, block: Sequence[int]) -> int | None:
+    """Iteration the saved state of an unfinished job holds, None if it would start afresh."""
+    folder = plan.scratch_directory(plan.suite_root(suite) / "scratch", resolved, block)
+    try:
+        with (folder / "resume.safetensors").open("rb") as file:
+            header = file.read(int.from_bytes(file.read(8), "little"))
+    except OSError:
+        return None
+    # The header is JSON with our own JSON as text in it; only the number is wanted, wherever it stands.
+    match = re.search(rb'\\?"iteration\\?"\s*:\s*(\d+)', header)
+    return int(match[1]) if match else None
+
+
+def report_failures(suite: plan.Suite) -> list[str]:
+    """Write results/<suite>/failures.json (remove it if there are none); one line per failure."""
+    path = plan.suite_root(suite.name) / "failures.json"
+    found = failures(suite)
+    if not found:
+        path.unlink(missing_ok=True)
+        return []
+    write_json(path, found)
+    return [
+        f"{f['cell']} seeds {plan.seeds_text(f['seeds'])}: unfinished after {f['attempts']} attempts, exit code "
+        f"{f['exit_code']}, resumable from iteration {f['resumable_from']}; {f['log']}"
+        for f in found
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Command line, for the workflow's rules."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("manifest", "metrics", "cell"))
+    parser.add_argument("cell", nargs="?", default="")
+    parser.add_argument("--suite", default="paper")
+    arguments = parser.parse_args(argv)
+    suite = plan.load_suite(arguments.suite)
+    if arguments.what == "manifest":
+        write_json(manifest_path(suite.name), manifest(suite))
+    elif arguments.what == "metrics":
+        write_json(plan.suite_root(suite.name) / "metrics.json", metrics(suite))
+    else:
+        write_json(cell_path(suite.name, arguments.cell), cell_summary(suite, arguments.cell))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as error:
+        sys.exit(str(error))
