@@ -1,0 +1,292 @@
+"""The `fp3o` command. Heavy imports stand inside the commands, so that `fp3o list` answers at once."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional, UseAppendAction, arg
+from tyro.extras import SubcommandApp
+
+from fp3o import plan as planning
+from fp3o.envs.options import OPTIONS
+from fp3o.errors import UserError
+from fp3o.field_docs import field_docs
+from fp3o.settings import Settings
+
+app = SubcommandApp()
+
+CELL_HELP = "<domain>/<task>/<sharing>/<algorithm>[-<variant>], for example mamujoco/ant-2x4/partial/fp3o."
+
+
+def settings_help() -> str:
+    """Every name `--set` knows, with its meaning: settings of the learner, then options of each domain."""
+    lines = ["Override one value; every departure from the paper is recorded. Settings:"]
+    for doc in field_docs(Settings):
+        readers = planning.READERS.get(doc.name)
+        only = f" Only {', '.join(readers)}." if readers else ""
+        lines.append(f"• {doc.name} ({doc.allowed}): {doc.text}{only}")
+    for domain, kind in OPTIONS.items():
+        docs = field_docs(kind)
+        if docs:
+            lines.append(f"Options of {domain} environments:")
+            lines += [f"• {doc.name} ({doc.allowed}; default {doc.default}): {doc.text}" for doc in docs]
+    return "\n".join(lines)
+
+
+def parse_overrides(pairs: Sequence[str]) -> dict[str, planning.Scalar]:
+    """`name=value` texts; the same name twice is a mistake."""
+    overrides: dict[str, planning.Scalar] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise UserError(f"--set {pair!r} not understood; allowed: name=value")
+        if name in overrides:
+            raise UserError(f"--set {name} is given twice: {overrides[name]} and {value}")
+        overrides[name] = value
+    return overrides
+
+
+class Roots:
+    """Where finished runs and runs in progress lie, for a suite or a folder of one's own."""
+
+    def __init__(self, suite: str, out: Path | None) -> None:
+        root = out if out is not None else planning.repository() / planning.suite_root(suite)
+        self.runs = root if out is not None else root / "runs"
+        self.scratch = root / "scratch"
+
+
+@app.command
+def train(
+    cell: Annotated[Positional[str], arg(metavar="CELL", help=CELL_HELP)],
+    *,
+    seeds: Annotated[str, arg(metavar="SEEDS", help="Like 0-4, 3 or 0-4,7; all are trained side by side.")] = "0-4",
+    suite: Annotated[
+        str, arg(metavar="NAME", help="Suite whose overrides apply; results go to results/NAME/.")
+    ] = "paper",
+    out: Annotated[
+        Path | None, arg(metavar="DIR", help="Write to DIR/<cell>/<digest>/seed-<k>/ instead, without a suite.")
+    ] = None,
+    set_: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help=settings_help())] = (),
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"], arg(help="Where updates run; auto takes a GPU if there is one.")
+    ] = "auto",
+    path: Annotated[
+        Literal["auto", "eager", "compiled"],
+        arg(help="How updates run; auto compiles where a compiler exists and the run is long enough to repay it."),
+    ] = "auto",
+    allow_path_change: Annotated[
+        bool, arg(help="Resume although device, path, threads or the torch version changed; no longer bit-exact.")
+    ] = False,
+    threads: Annotated[int, arg(metavar="K", help="CPU threads of this process.")] = 1,
+    tensorboard: Annotated[bool, arg(help="Also write TensorBoard events (needs the tensorboard package).")] = False,
+) -> int:
+    """Train a cell with the paper's values; the same command resumes an interrupted run."""
+    the_cell = planning.Cell.parse(cell)
+    chosen = planning.load_suite(suite) if out is None else None
+    plan = planning.resolve(the_cell, parse_overrides(set_), chosen)
+    numbers = planning.parse_seeds(seeds)
+    if threads < 1:
+        raise UserError(f"--threads {threads} is not allowed; allowed: 1 or more")
+    roots = Roots(suite, out)
+    from fp3o.training.run_folder import RunFolder
+
+    label = f"{plan.cell.id} {plan.digest} seeds {planning.seeds_text(numbers)}"
+    folder = RunFolder(plan, numbers, roots.runs, roots.scratch)
+    if not folder.unfinished():
+        print(f"{label}: already finished, nothing to do")
+    else:
+        for line in plan.deviations:
+            print(f"deviates from the paper: {line}")
+        find_local_modules()
+        from fp3o.training.loop import train as run_training
+        from fp3o.training.progress import Progress
+
+        events = folder.output(numbers[0]).parent / "tensorboard" if tensorboard else None
+        with Progress(label, plan.settings.total_steps, tensorboard=events) as progress:
+            run_training(
+                plan,
+                numbers,
+                roots.runs,
+                roots.scratch,
+                device=device,
+                path=path,
+                threads=threads,
+                allow_path_change=allow_path_change,
+                progress=progress,
+            )
+    print_standing(plan, numbers, roots.runs)
+    return 0
+
+
+def print_standing(plan: planning.Plan, seeds: Sequence[int], runs: Path) -> None:
+    """Where the finished runs lie and where their score stands against the paper's."""
+    from fp3o.statistics.compare import sentence
+    from fp3o.statistics.scores import Planned, collect, protocol_of
+
+    cell = collect(runs, [Planned(plan.cell.id, plan.digest, tuple(seeds))])[0]
+    for run in cell.runs:
+        if run.diverged:
+            where = run.document["diverged"]
+            print(
+                f"warning: seed {run.seed} diverged in iteration {where['iteration']} ({where['quantity']})",
+                file=sys.stderr,
+            )
+    print(f"{plan.cell.id}: {sentence(plan.cell.id, cell.scores(), plan.deviations)}")
+    print(f"score: {protocol_of(plan.cell.id).words}")
+    print(f"runs: {planning.run_directory(runs, plan, seeds[0]).parent}")
+
+
+@app.command
+def evaluate(
+    run: Annotated[Positional[Path], arg(metavar="RUN", help="Folder of a finished run (with run.json).")],
+    *,
+    episodes: Annotated[int, arg(metavar="N", help="Deterministic episodes, one per environment.")] = 32,
+    seed: Annotated[int, arg(metavar="S", help="Of the episodes' start states; not the run's seed.")] = 0,
+    out: Annotated[Path | None, arg(metavar="FILE", help="Also write the episodes as CSV.")] = None,
+) -> int:
+    """Evaluate the final policy of a finished run again."""
+    from fp3o.training import records
+
+    document = records.read_run(run / records.RUN)
+    if episodes < 1:
+        raise UserError(f"--episodes {episodes} is not allowed; allowed: 1 or more")
+    if seed < 0:
+        raise UserError(f"--seed {seed} is not allowed; allowed: 0 or more")
+    find_local_modules()
+    from fp3o.training.evaluate import evaluate_run
+
+    results = evaluate_run(run, episodes, seed)
+    rows = records.final_rows(results)
+    if out is not None:
+        log = records.CsvLog(out, records.FINAL_COLUMNS)
+        log.append(rows)
+        log.close()
+    print(f"{document['cell']} seed {document['seed']}, {len(results)} episodes from seed {seed}")
+    count = len(results)
+    returns = sorted(episode.total_return for episode in results)
+    print(f"return            {sum(returns) / count:.6g}  (least {returns[0]:.6g}, greatest {returns[-1]:.6g})")
+    print(f"return per agent  {sum(episode.return_per_agent for episode in results) / count:.6g}")
+    wins = [episode.won for episode in results if episode.won is not None]
+    if wins:
+        print(f"win rate          {100 * sum(wins) / len(wins):.1f} %")
+    print(f"length            {sum(episode.length for episode in results) / count:.6g}")
+    return 0
+
+
+Listed = Literal["cells", "tasks", "algorithms", "variants", "settings", "suites"]
+
+
+@app.command(name="list")
+def list_names(
+    what: Annotated[Positional[Listed], arg(help="What to list.")] = "cells",
+    *,
+    suite: Annotated[str, arg(metavar="NAME", help="Cells of this suite only, with digest and seeds.")] = "",
+    match: Annotated[
+        str, arg(metavar="PATTERN", help="Only names fitting this pattern, for example '*/none/fp3o*'.")
+    ] = "",
+) -> int:
+    """List what exists, one name per line."""
+    from fnmatch import fnmatchcase
+
+    lines: list[tuple[str, ...]]
+    if suite and what != "cells":
+        raise UserError(f"--suite belongs to `fp3o list cells`, not {what}")
+    if what == "cells" and suite:
+        runs = planning.load_suite(suite).runs()
+        lines = [(plan.cell.id, plan.digest, planning.seeds_text(seeds)) for plan, seeds in runs]
+    elif what == "cells":
+        lines = [
+            (f"{domain}/{task}/{sharing}/{algorithm}",)
+            for domain in planning.domains()
+            for task in planning.tasks(domain)
+            for sharing in planning.SHARINGS
+            for algorithm in planning.algorithms()
+        ]
+    elif what == "tasks":
+        lines = [(f"{domain}/{task}",) for domain in planning.domains() for task in planning.tasks(domain)]
+    elif what == "algorithms":
+        lines = [(name,) for name in planning.algorithms()]
+    elif what == "variants":
+        lines = [
+            (f"{algorithm}-{name}", about)
+            for algorithm in planning.algorithms()
+            for name, about in planning.variants(algorithm).items()
+        ]
+    elif what == "settings":
+        kinds: tuple[type[Any], ...] = (Settings, *OPTIONS.values())
+        lines = [(doc.name, doc.allowed, doc.default, doc.text) for kind in kinds for doc in field_docs(kind)]
+    else:
+        lines = [(name, str(planning.load_suite(name).raw["title"])) for name in planning.suite_names()]
+    for line in lines:
+        if not match or fnmatchcase(line[0], match):
+            print("\t".join(line))
+    return 0
+
+
+@app.command
+def doctor() -> int:
+    """Check this machine: what is there, what is missing, and how to get it."""
+    from fp3o.doctor import examine, report
+
+    checks = examine()
+    print(report(checks))
+    return 1 if any(check.required and not check.found for check in checks) else 0
+
+
+@app.command
+def check_env(
+    factory: Annotated[
+        Positional[str], arg(metavar="MODULE:FACTORY", help="Import path of a function returning a ParallelEnv.")
+    ],
+) -> int:
+    """Say what of a PettingZoo environment fits this program and what does not."""
+    find_local_modules()
+    from fp3o.envs.pettingzoo import check
+
+    report = check(factory)
+    print("\n".join(report.lines))
+    return 0 if report.fits else 1
+
+
+def find_local_modules() -> None:
+    """A stranger's `module:factory` lies in the folder the command is called from."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point: a mistake of the user is one line and exit code 2, an interruption 128 + signal."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app.cli(
+            prog="fp3o",
+            description="Reproduce the FP3O paper: train, evaluate and compare its cells.",
+            args=given,
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
+        sys.stdout.flush()
+    except UserError as error:
+        print(f"fp3o: {' '.join(str(error).split())}", file=sys.stderr)
+        code = 2
+    except BrokenPipeError:
+        # The reader (head, less) has gone; Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        code = getattr(error, "exit_code", None)
+        if code is None:
+            raise
+        print(f"fp3o: {error}", file=sys.stderr)
+        print(f"resume with: {shlex.join(['fp3o', *given])}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

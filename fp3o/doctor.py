@@ -1,0 +1,205 @@
+"""What a machine has of everything this program can use, and how to get the rest."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from ctypes.util import find_library
+from pathlib import Path
+from typing import NamedTuple
+
+# The oldest Python and MuJoCo (whose batch stepping the engines use) that pyproject.toml allows.
+_PYTHON = (3, 11)
+
+
+class Check(NamedTuple):
+    """One thing looked for."""
+
+    name: str
+    required: bool
+    found: bool
+    detail: str
+    """What was found, or what is wrong."""
+    advice: str = ""
+    """How to get it, and what works without it."""
+
+
+def examine() -> list[Check]:
+    """Look for everything; a broken installation is reported, never raised."""
+    return [_guarded(name, required, look, advice) for name, required, look, advice in _CHECKS]
+
+
+def report(checks: Sequence[Check]) -> str:
+    """One line per thing, what is missing with its remedy, and a verdict."""
+    width = max(len(check.name) for check in checks)
+    lines = []
+    for check in checks:
+        mark = "ok      " if check.found else "MISSING " if check.required else "absent  "
+        lines.append(f"{mark}{check.name:<{width}}  {check.detail}")
+        if not check.found and check.advice:
+            lines.append(f"{'':<8}{'':<{width}}  → {check.advice}")
+    missing = [check.name for check in checks if check.required and not check.found]
+    lines.append(f"required and missing: {', '.join(missing)}" if missing else "everything required is here")
+    return "\n".join(lines)
+
+
+class Absent(Exception):
+    """What was looked for is not there; the message says what was seen instead."""
+
+
+def _guarded(name: str, required: bool, look: Callable[[], str], advice: str) -> Check:
+    try:
+        return Check(name, required, True, look(), advice)
+    except Absent as absent:
+        return Check(name, required, False, str(absent), advice)
+    except Exception as error:  # A broken package can raise anything when imported; that is the finding.
+        first = (str(error).splitlines() or [""])[0]
+        return Check(name, required, False, f"{type(error).__name__}: {first}", advice)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        raise Absent(f"package {package} is not installed") from None
+
+
+def _python() -> str:
+    if sys.version_info < _PYTHON:
+        raise Absent(platform.python_version())
+    return f"{platform.python_version()} ({sys.executable})"
+
+
+def _torch() -> str:
+    import torch
+
+    count = torch.get_num_threads()
+    return f"{torch.__version__}, {count} thread{'s' if count > 1 else ''}, {os.cpu_count()} processors"
+
+
+def _mujoco() -> str:
+    version = _version("mujoco")
+    importlib.import_module("mujoco.batch")
+    return version
+
+
+def _numba() -> str:
+    importlib.import_module("numba")
+    return _version("numba")
+
+
+def _compiler() -> str:
+    # torch.compile asks for the C++ compiler named by CXX, or g++.
+    for name in (os.environ.get("CXX"), "g++", "clang++"):
+        found = shutil.which(name) if name else None
+        if found:
+            return f"{found} ({_first_line([found, '--version'])})"
+    raise Absent("no g++ or clang++ on the PATH")
+
+
+def _first_line(command: Sequence[str]) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    lines = (result.stdout or result.stderr).splitlines()
+    return lines[0].strip() if lines else "no answer"
+
+
+def _gpu() -> str:
+    import torch
+
+    if not torch.cuda.is_available():
+        build = "built without CUDA" if torch.version.cuda is None else "sees no device"
+        raise Absent(f"torch {torch.__version__} {build}")
+    cards = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return "; ".join(f"{card.name}, {card.total_memory / 2**30:.0f} GiB" for card in cards)
+
+
+def _starcraft_folder() -> Path:
+    return Path(os.environ.get("SC2PATH", "~/StarCraftII")).expanduser()
+
+
+def _starcraft() -> str:
+    folder = _starcraft_folder()
+    builds = sorted(path.name for path in (folder / "Versions").glob("Base*"))
+    if not builds:
+        raise Absent(f"no game in {folder} (SC2PATH)")
+    return f"{folder}, builds {', '.join(builds)}"
+
+
+def _maps() -> str:
+    folder = _starcraft_folder() / "Maps" / "SMAC_Maps"
+    maps = list(folder.glob("*.SC2Map"))
+    if not maps:
+        raise Absent(f"no maps in {folder}")
+    return f"{len(maps)} maps in {folder}"
+
+
+def _smac() -> str:
+    # Another package, a tuner of hyper-parameters, has the same name: only this class tells them apart.
+    module = importlib.import_module("smac.env")
+    if not hasattr(module, "StarCraft2Env"):
+        raise Absent("the installed package smac is not the StarCraft one (no smac.env.StarCraft2Env)")
+    return "smac.env.StarCraft2Env"
+
+
+def _dvc() -> str:
+    return _version("dvc")
+
+
+def _snakemake() -> str:
+    return _version("snakemake")
+
+
+def _tensorboard() -> str:
+    return _version("tensorboard")
+
+
+def _git() -> str:
+    found = shutil.which("git")
+    if not found:
+        raise Absent("not on the PATH")
+    return _first_line([found, "--version"])
+
+
+def _chromium() -> str:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name)
+        if found:
+            return found
+    raise Absent("no chromium or google-chrome on the PATH")
+
+
+def _rendering() -> str:
+    found = [name for name, library in (("egl", "EGL"), ("osmesa", "OSMesa")) if find_library(library)]
+    if not found:
+        raise Absent("neither libEGL nor libOSMesa")
+    return ", ".join(found)
+
+
+_CHECKS: tuple[tuple[str, bool, Callable[[], str], str], ...] = (
+    ("Python", True, _python, "install Python 3.11 or newer and run `make setup`"),
+    ("PyTorch", True, _torch, "pip install torch, or `make setup`"),
+    ("MuJoCo", True, _mujoco, "pip install 'mujoco>=3.17' (batch stepping), or `make setup`"),
+    ("numba", True, _numba, "pip install numba, or `make setup`"),
+    ("C++ compiler", False, _compiler, "apt install g++; without it updates run uncompiled and slower"),
+    ("GPU", False, _gpu, "a torch built for CUDA and a driver; without it everything runs on the CPU"),
+    (
+        "StarCraft II",
+        False,
+        _starcraft,
+        "Blizzard's Linux package 4.10 unpacked where SC2PATH points; without it SMAC uses the embedded engine",
+    ),
+    ("SMAC maps", False, _maps, "SMAC_Maps.zip from the releases of oxwhirl/smac, unpacked into $SC2PATH/Maps"),
+    ("smac package", False, _smac, "pip install git+https://github.com/oxwhirl/smac (not the package smac of PyPI)"),
+    ("Snakemake", False, _snakemake, "pip install 'fp3o[workflow]'; without it cells are trained one by one"),
+    ("DVC", False, _dvc, "pip install 'fp3o[workflow]'; without it shipped runs cannot be pulled"),
+    ("git", False, _git, "apt install git; without it run.json cannot name the commit"),
+    ("TensorBoard", False, _tensorboard, "pip install tensorboard; CSV files are written in any case"),
+    ("rendering", False, _rendering, "apt install libegl1 libgl1-mesa-dri, or libosmesa6, to draw MuJoCo episodes"),
+    ("browser", False, _chromium, "apt install chromium; only tests of the HTML report need it"),
+)

@@ -1,0 +1,333 @@
+"""The command line: what it calls, what it says, how it fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fp3o import cli
+from fp3o.envs.protocol import Episode
+from fp3o.errors import UserError
+from fp3o.plan import OPTIONS, Cell, Plan, resolve
+from fp3o.settings import Settings
+from fp3o.training import records
+from fp3o.training.run_folder import Interrupted, RunFolder
+
+CELL = "matrix/two-step/full/mappo"
+
+
+def call(*arguments: str) -> int:
+    """Run the command in this process; its exit code."""
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    return int(left.value.code or 0)
+
+
+def publish_runs(
+    plan: Plan, seeds: tuple[int, ...], runs: Path, scratch: Path, status: dict[str, Any] | None = None
+) -> None:
+    """What a training leaves behind, without training."""
+    with RunFolder(plan, seeds, runs, scratch) as folder:
+        for seed in folder.seeds:
+            log = records.CsvLog(folder.scratch(seed) / records.EVALUATIONS)
+            log.append(records.evaluation_rows(100, 1, [Episode(0, 10.0 + seed, 5.0, 2, None)]))
+            log.close()
+            (folder.scratch(seed) / records.ITERATIONS).write_text("loss\n1\n")
+            (folder.scratch(seed) / records.CHECKPOINT).write_bytes(b"weights")
+            document = {
+                "schema": 1,
+                "cell": plan.cell.id,
+                "digest": plan.digest,
+                "seed": seed,
+                "status": "finished",
+                "settings": plan.configuration()["settings"],
+                "options": {},
+                "protocol": plan.protocol,
+                "revision": plan.revision,
+                "deviations": list(plan.deviations),
+                "environment": {"engine": "matrix"},
+                "versions": {},
+                "git": None,
+                "path": {"mode": "eager", "torch": "2", "threads": 1, "device": "cpu"},
+                "exact_resume": True,
+                "score": records.score_summary(folder.scratch(seed) / records.EVALUATIONS),
+                "volatile": {
+                    "seconds": {},
+                    "resumes": 0,
+                    "host": "",
+                    "memory_mib": 1,
+                    "peak_gpu_mib": None,
+                    "started": "",
+                    "ended": "",
+                    "stacked_seeds": [seed],
+                },
+                **(status or {}),
+            }
+            folder.publish(seed, document)
+        folder.discard_scratch()
+
+
+@pytest.fixture
+def trainings(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Replace the training loop; what it was called with."""
+    calls: list[dict[str, Any]] = []
+
+    def train(plan: Plan, seeds: tuple[int, ...], runs: Path, scratch: Path, **keywords: Any) -> list[Any]:
+        calls.append({"plan": plan, "seeds": seeds, "runs": runs, "scratch": scratch, **keywords})
+        publish_runs(plan, seeds, runs, scratch)
+        return []
+
+    replace_loop(monkeypatch, train)
+    return calls
+
+
+def replace_loop(monkeypatch: pytest.MonkeyPatch, train: Callable[..., list[Any]]) -> None:
+    module = ModuleType("fp3o.training.loop")
+    module.train = train  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fp3o.training.loop", module)
+
+
+def test_train_resolves_and_calls_the_loop(
+    tmp_path: Path, trainings: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("train", CELL, "--seeds", "1-2", "--out", str(tmp_path), "--set", "gamma=0.5", "--set", "clip=0.1")
+    assert call(*arguments, "--device", "cpu", "--path", "eager", "--threads", "2", "--allow-path-change") == 0
+    (made,) = trainings
+    assert made["plan"] == resolve(Cell.parse(CELL), {"gamma": "0.5", "clip": "0.1"})
+    assert (made["seeds"], made["runs"], made["scratch"]) == ((1, 2), tmp_path, tmp_path / "scratch")
+    assert (made["device"], made["path"], made["threads"]) == ("cpu", "eager", 2)
+    assert made["allow_path_change"] is True
+    shown = capsys.readouterr().out
+    assert "deviates from the paper: gamma" in shown
+    assert f"{CELL}: 11.5 ± 0.7 (n = 2), no published value" in shown
+    assert str(tmp_path / CELL / made["plan"].digest) in shown
+
+
+def test_the_same_command_again_is_a_no_op(
+    tmp_path: Path, trainings: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert call("train", CELL, "--seeds", "0", "--out", str(tmp_path)) == 0
+    assert len(trainings) == 1
+    shown = capsys.readouterr().out
+    assert "seeds 0: already finished, nothing to do" in shown
+    assert shown.count("10.0 (n = 1)") == 2
+
+
+def test_a_suite_has_its_own_root_and_overrides(
+    tmp_path: Path, trainings: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli.planning, "suite_root", lambda name: tmp_path / name)
+    suite = cli.planning.load_suite("smoke")
+    plan, seeds = suite.runs()[-1]
+    assert call("train", plan.cell.id, "--suite", "smoke", "--seeds", cli.planning.seeds_text(seeds)) == 0
+    (made,) = trainings
+    assert made["plan"] == plan
+    assert made["plan"].deviations
+    assert made["runs"] == tmp_path / "smoke" / "runs"
+    assert made["scratch"] == tmp_path / "smoke" / "scratch"
+
+
+def test_a_diverged_seed_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(plan: Plan, seeds: tuple[int, ...], runs: Path, scratch: Path, **_: Any) -> list[Any]:
+        status = {"status": "diverged", "diverged": {"iteration": 7, "quantity": "actor loss"}}
+        publish_runs(plan, seeds, runs, scratch, status)
+        return []
+
+    replace_loop(monkeypatch, train)
+    assert call("train", CELL, "--seeds", "3", "--out", str(tmp_path)) == 0
+    assert "warning: seed 3 diverged in iteration 7 (actor loss)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train", "ant"), "cell 'ant' should read <domain>/<task>/<sharing>/<algorithm>[-<variant>]"),
+        (("train", "mamujoco/ant/full/fp3o"), "unknown task 'ant' in mamujoco/ant/full/fp3o; allowed: reacher-2x1, "),
+        (("train", CELL + "-fast"), "unknown variant of mappo 'fast'"),
+        (("train", CELL, "--set", "gama=1"), "unknown setting 'gama'"),
+        (("train", CELL, "--set", "gamma"), "--set 'gamma' not understood; allowed: name=value"),
+        (("train", CELL, "--set", "gamma=much"), "gamma = 'much' is not allowed; allowed: a number"),
+        (("train", CELL, "--set", "gamma=1", "--set", "gamma=0"), "--set gamma is given twice"),
+        (("train", CELL, "--seeds", "4-0"), "seeds '4-0' not understood; allowed: 3, 0-4 or 0-4,7"),
+        (("train", CELL, "--suite", "papers"), "unknown suite 'papers'; allowed: "),
+        (("train", CELL, "--threads", "0"), "--threads 0 is not allowed"),
+        (("evaluate", "nowhere"), "cannot read nowhere/run.json"),
+        (("list", "tasks", "--suite", "smoke"), "--suite belongs to"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: tuple[str, ...],
+    message: str,
+    trainings: list[dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call(*arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("fp3o: ")
+    assert shown.err.count("\n") == 1
+    assert message in shown.err
+    assert trainings == []
+
+
+def test_unwritable_output_folder(
+    tmp_path: Path, trainings: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert call("train", CELL, "--out", str(tmp_path / "file")) == 2
+    assert "cannot write" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_unknown_flags_and_choices_exit_with_two() -> None:
+    assert call("train", CELL, "--sed", "1") == 2
+    assert call("train", CELL, "--device", "tpu") == 2
+    assert call("list", "everything") == 2
+    assert call() == 2
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interruption_gives_the_resume_hint(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+    code: int,
+) -> None:
+    def train(*_: Any, **__: Any) -> list[Any]:
+        raise Interrupted(number, "stopped at 100 of 200 steps, saved")
+
+    replace_loop(monkeypatch, train)
+    assert call("train", CELL, "--seeds", "0", "--out", str(tmp_path / "two words")) == code
+    shown = capsys.readouterr().err
+    assert "fp3o: stopped at 100 of 200 steps, saved\n" in shown
+    assert f"resume with: fp3o train {CELL} --seeds 0 --out '{tmp_path / 'two words'}'\n" in shown
+
+
+def test_user_errors_of_the_loop_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(*_: Any, **__: Any) -> list[Any]:
+        raise UserError("seed 0 is already being trained by\nprocess 7")
+
+    replace_loop(monkeypatch, train)
+    assert call("train", CELL, "--out", str(tmp_path)) == 2
+    assert capsys.readouterr().err.endswith("fp3o: seed 0 is already being trained by process 7\n")
+
+
+def test_our_own_mistakes_keep_their_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(*_: Any, **__: Any) -> list[Any]:
+        raise ZeroDivisionError("ours")
+
+    replace_loop(monkeypatch, train)
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        cli.main(["train", CELL, "--out", str(tmp_path)])
+
+
+def test_evaluate_prints_and_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = resolve(Cell.parse(CELL))
+    publish_runs(plan, (4,), tmp_path, tmp_path / "scratch")
+    asked: list[tuple[Any, ...]] = []
+
+    def evaluate_run(folder: Path, episodes: int, seed: int) -> list[Episode]:
+        asked.append((folder, episodes, seed))
+        return [Episode(i, float(i), float(i) / 2, 10, i == 1) for i in range(episodes)]
+
+    module = ModuleType("fp3o.training.evaluate")
+    module.evaluate_run = evaluate_run  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fp3o.training.evaluate", module)
+    run = tmp_path / CELL / plan.digest / "seed-4"
+    out = tmp_path / "episodes.csv"
+    assert call("evaluate", str(run), "--episodes", "4", "--seed", "9", "--out", str(out)) == 0
+    assert asked == [(run, 4, 9)]
+    shown = capsys.readouterr().out
+    assert f"{CELL} seed 4, 4 episodes from seed 9" in shown
+    assert "return            1.5  (least 0, greatest 3)" in shown
+    assert "win rate          25.0 %" in shown
+    assert records.read_final(out)["return"].tolist() == [0, 1, 2, 3]
+    assert call("evaluate", str(run), "--episodes", "0") == 2
+
+
+def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    def listed(*arguments: str) -> list[str]:
+        assert call("list", *arguments) == 0
+        return capsys.readouterr().out.splitlines()
+
+    cells = listed("cells")
+    assert "mamujoco/ant-2x4/partial/fp3o" in cells
+    assert len(set(cells)) == len(cells)
+    assert listed() == cells
+    assert listed("cells", "--match", "*/hopper-3x1/none/f*") == ["mamujoco/hopper-3x1/none/fp3o"]
+    assert "mpe/simple-reference" in listed("tasks")
+    assert {"fp3o", "mappo", "ippo", "happo", "coppo", "a2po"} == set(listed("algorithms"))
+    assert any(line.startswith("fp3o-double-clip\t") for line in listed("variants"))
+    assert any(line.startswith("gamma\tnumber\t0.99\t") for line in listed("settings"))
+    assert any(line.startswith("paper\t") for line in listed("suites"))
+    smoke = [line.split("\t") for line in listed("cells", "--suite", "smoke")]
+    assert [row[0] for row in smoke] == [plan.cell.id for plan, _ in cli.planning.load_suite("smoke").runs()]
+    assert all(len(row) == 3 for row in smoke)
+
+
+def test_every_setting_and_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in (Settings, *OPTIONS.values()):
+        for doc in cli.field_docs(kind):
+            assert doc.text, f"{kind.__name__}.{doc.name} has no text"
+    assert call("train", "--help") == 0
+    shown = capsys.readouterr().out
+    for kind in (Settings, *OPTIONS.values()):
+        for doc in cli.field_docs(kind):
+            assert f"• {doc.name} (" in shown
+
+
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("--help") == 0
+    shown = capsys.readouterr().out
+    for name in ("train", "evaluate", "list", "doctor", "check-env"):
+        assert f"• {name} " in shown
+        assert call(name, "--help") == 0
+        assert "usage: fp3o" in capsys.readouterr().out
+
+
+def test_listing_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from fp3o import cli\n"
+        "try: cli.main(['list', 'tasks'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'scipy', 'mujoco', 'numba', 'snakemake', 'dvc', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"{sys.executable} -m fp3o.cli list cells | head -n 1"
+    shell = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False, env=os.environ
+    )
+    assert (shell.returncode, shell.stderr) == (0, "")
+    assert shell.stdout.count("\n") == 1
+
+
+def test_check_env_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Report:
+        lines = ("2 agents", "actions of agent_1: Tuple is not supported")
+        fits = False
+
+    module = ModuleType("fp3o.envs.pettingzoo")
+    module.check = lambda factory: Report()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fp3o.envs.pettingzoo", module)
+    assert call("check-env", "mine:make") == 1
+    assert "Tuple is not supported" in capsys.readouterr().out

@@ -1,0 +1,99 @@
+"""Progress: lines in a log now and then, a bar on a terminal, TensorBoard only where it exists."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fp3o.errors import UserError
+from fp3o.training.progress import Progress
+
+
+class Clock:
+    """A time the test sets."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_lines_are_limited_and_count_this_process_only() -> None:
+    clock, stream = Clock(), io.StringIO()
+    with Progress("cell", 10_000, stream=stream, clock=clock) as progress:
+        progress.begin(4_000)  # resumed
+        clock.now += 10
+        progress.advance(5_000)
+        clock.now += 1
+        progress.advance(5_100)  # too soon for another line
+        progress.evaluated(5_100, {0: 1.0, 1: 4.0})
+        clock.now += 39
+        progress.advance(6_000)
+        progress.advance(10_000)  # the end is always told
+    assert stream.getvalue().splitlines() == [
+        "cell: 5,000 of 10,000 steps (50 %), 100 steps/s, ETA 0:00:50",
+        "cell: 6,000 of 10,000 steps (60 %), 40 steps/s, ETA 0:01:40, return 2.5 at 5,100",
+        "cell: 10,000 of 10,000 steps (100 %), 120 steps/s, ETA 0:00:00, return 2.5 at 5,100",
+    ]
+
+
+def test_a_bar_on_a_terminal() -> None:
+    clock, stream = Clock(), Terminal()
+    with Progress("the-cell", 100, stream=stream, clock=clock) as progress:
+        progress.begin(0)
+        progress.evaluated(50, {0: 12.25})
+        clock.now += 1
+        progress.advance(50)
+        progress.say("a line [that] stays")
+        progress.advance(100)
+    shown = stream.getvalue()
+    assert "the-cell" in shown
+    assert "100%" in shown
+    assert "12.25" in shown
+    assert "a line [that] stays" in shown
+
+
+def test_tensorboard_is_refused_in_one_line_where_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(UserError, match="pip install tensorboard"):
+        Progress("cell", 1, tensorboard=tmp_path)
+
+
+def test_tensorboard_gets_every_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[Any, ...]] = []
+
+    class SummaryWriter:
+        def __init__(self, folder: str, purge_step: int) -> None:
+            written.append((Path(folder), purge_step))
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            written.append((name, value, step))
+
+        def close(self) -> None:
+            written.append(("closed",))
+
+    module = ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    with Progress("cell", 10, stream=io.StringIO(), tensorboard=tmp_path) as progress:
+        progress.scalars(3, 5, {"loss": 0.5, "nothing": None})
+        progress.evaluated(5, {3: 7.0})
+    assert written == [
+        (tmp_path / "seed-3", 5),
+        ("loss", 0.5, 5),
+        ("evaluation/return", 7.0, 5),
+        ("closed",),
+    ]
+    assert not any(tmp_path.iterdir())
