@@ -11,7 +11,40 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class MamujocoOptions:
-    """The released wrapper's quirks; each can take the corrected value."""
+    """What the released wrapper does, one field per quirk, and what else it could do. Defaults are the release."""
+
+    action_order: Literal["agent", "joint"] = "agent"
+    """agent: actions, in agent order, meet the actuators in model order, so that HalfCheetah's back foot agent drives
+    the back thigh (release: the joints' actuator numbers are never read). joint: every agent drives the joints it
+    watches (gymnasium-robotics)."""
+    observability: Literal["local", "full"] = "local"
+    """local: joints within `neighbour_distance`. full: every agent sees the critic's observation (HAPPO's code)."""
+    neighbour_distance: int = 5
+    """Edges of the body's joint graph an agent sees along (release: agent_obsk = 5); positions only beyond its own."""
+    agent_id: bool = True
+    """Append the one-hot agent number to observations and critic states (release), or not (multiagent_mujoco)."""
+    standardise: bool = True
+    """(x − mean) / std over the entries of each single vector, padding and id included (release), or raw values."""
+    episode_limit: int = 1000
+    """Steps per episode. The release forces 1000 on all tasks, also on Reacher, whose own limit is 50."""
+    contact_margins: Literal["halved", "model"] = "halved"
+    """MuJoCo 3.5 began to add the margins of two geoms where it took the larger; both have the same in Hopper and Ant.
+    halved: contacts as in the paper's MuJoCo 2.0. model: as the files say (gymnasium)."""
+    ant_contact_forces: Literal["zero", "omitted", "measured"] = "zero"
+    """zero: 84 zeros in the critic state and no contact cost (release: MuJoCo 2.0 never filled these forces).
+    omitted: without the 84 entries. measured: the forces and their cost as Ant-v2 means them; slower."""
+    hopper_x_velocity: Literal["hidden", "shown"] = "hidden"
+    """hidden: agents get the vertical velocity in the place of the forward one (release, an index slip)."""
+    walker2d_root: Literal["hidden", "shown"] = "hidden"
+    """hidden: agents see no torso coordinates (release). shown: height, angle and velocities, as for HalfCheetah."""
+    walker2d_velocity: Literal["raw", "clipped"] = "raw"
+    """raw: agents' joint velocities are not clipped to ±10 while the critic's are (release)."""
+    reacher_goal: Literal["square", "disc"] = "square"
+    """square: goals anywhere in [−0.2, 0.2]² (gym 0.10.8 compares the norm with 2). disc: within reach, norm < 0.2."""
+    reacher_distance: Literal["before", "after"] = "before"
+    """Whether a step's reward takes the distance before its motion (v2) or after it (v5)."""
+    alive_bonus_at_end: bool = True
+    """Pay the alive bonus on the step that ends the episode too (v2) or not (v5)."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +54,11 @@ class MpeOptions:
     flavour: Literal["mappo", "mpe2"] = "mappo"
     """mappo: the paper's environment (on-policy's copy). mpe2: the maintained package, with another integrator, move
     order, reward and horizon."""
+    agent_id: bool = True
+    """Append the one-hot agent number to observations: a network shared by all agents cannot tell them apart without
+    (speaker and listener), and on-policy never shares there. on-policy: no id."""
+    critic_agent_id: bool = False
+    """Append it to the critic's input too (on-policy: the concatenated observations alone)."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,21 @@
+"""Six MAMuJoCo tasks and their other partitions, as the release defines them."""
+
+from __future__ import annotations
+
+from fp3o.envs.mamujoco.bodies import task_names
+from fp3o.envs.mamujoco.engine import MamujocoBatch
+from fp3o.envs.options import MamujocoOptions
+
+__all__ = ["MamujocoBatch", "make", "task_names"]
+
+
+def make(
+    task: str,
+    slots: int,
+    *,
+    auto_reset: bool = True,
+    threads: int = 0,
+    options: MamujocoOptions | None = None,
+) -> MamujocoBatch:
+    """N environments of a task. threads: 0 lets the engine choose (identity() says what it chose)."""
+    return MamujocoBatch(task, slots, auto_reset, threads, options or MamujocoOptions())

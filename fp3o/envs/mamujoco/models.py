@@ -1,0 +1,69 @@
+"""MuJoCo models: gymnasium's files, and the swimmer, which is built."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import mujoco
+
+from fp3o.envs.mamujoco.bodies import Body
+from fp3o.envs.options import MamujocoOptions
+from fp3o.errors import UserError
+
+
+def swimmer_xml(joints: int) -> str:
+    """A torso and a tail of unit capsules, one hinge each, in a viscous medium; nothing collides."""
+    segments = ""
+    for i in reversed(range(joints)):
+        name = "back" if i == joints - 1 else f"mid{i}"
+        # Release: the i-th hinge turns about (−1)^(i+1) z, but the first and the last about +z.
+        axis = 1 if i in (0, joints - 1) or i % 2 else -1
+        segments = f"""
+<body name="{name}" pos="{0.5 if i == 0 else -1} 0 0">
+<joint name="rot{i}" axis="0 0 {axis}" limited="true" range="-100 100"/>
+<geom type="capsule" fromto="0 0 0 -1 0 0" size="0.1"/>{segments}
+</body>"""
+    motors = "\n".join(f'<motor joint="rot{i}" gear="150" ctrllimited="true" ctrlrange="-1 1"/>' for i in range(joints))
+    return f"""
+<mujoco model="swimmer">
+<compiler angle="degree" inertiafromgeom="true"/>
+<option timestep="0.005" integrator="RK4" density="4000" viscosity="0.1"/>
+<default>
+<joint type="hinge" axis="0 0 1" armature="0.1"/>
+<geom density="1000" contype="0" conaffinity="0"/>
+</default>
+<worldbody>
+<geom name="floor" type="plane" size="40 40 0.1" pos="0 0 -0.1"/>
+<body name="torso">
+<joint name="slider1" type="slide" axis="1 0 0"/>
+<joint name="slider2" type="slide" axis="0 1 0"/>
+<joint name="rot"/>
+<geom type="capsule" fromto="1.5 0 0 0.5 0 0" size="0.1"/>{segments}
+</body>
+</worldbody>
+<actuator>
+{motors}
+</actuator>
+</mujoco>"""
+
+
+def build(body: Body, options: MamujocoOptions) -> Any:
+    """The compiled model of a body."""
+    if not body.model:
+        return mujoco.MjModel.from_xml_string(swimmer_xml(len(body.joints)))
+    found = importlib.util.find_spec("gymnasium")
+    if found is None or found.origin is None:
+        raise UserError("the MuJoCo model files come with gymnasium, which is not installed")
+    path = Path(found.origin).parent / "envs" / "mujoco" / "assets" / body.model
+    # HalfCheetah's file uses a deprecated attribute; MuJoCo would say so in a log file in the working directory.
+    reporter = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        model = mujoco.MjModel.from_xml_path(str(path))
+    finally:
+        mujoco.set_mju_user_warning(reporter)
+    if options.contact_margins == "halved":
+        model.geom_margin *= 0.5
+    return model
