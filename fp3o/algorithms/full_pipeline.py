@@ -1,0 +1,73 @@
+"""FP3O: the paper's Algorithm 1 and the variants of its ablations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from fp3o.algorithms.advantage import standardise
+from fp3o.algorithms.objective import CONDITION_TOLERANCE, clip, condition, product_of_others
+from fp3o.algorithms.turns import Context, Turn
+
+
+def fp3o(context: Context) -> Iterator[Turn]:
+    """Independent step, then the dependent step where the condition holds."""
+    settings = context.settings
+    advantage = split(context)
+    yield Turn(settings.epochs, advantage=advantage)
+    if settings.epochs_dependent == 0:
+        return
+    steps = _dependent if settings.intermediate else _clipping_only
+    yield from steps(context, advantage)
+
+
+def split(context: Context) -> Tensor:
+    """A^1 … A^n with ΣA^i = n·Â. Average: each agent's own estimate. Random: n·Dirichlet(1) weights on a common Â."""
+    if context.settings.advantage_split == "average":
+        return context.advantage
+    alive = context.rollout.alive
+    common = context.raw_advantage.mean(-1, keepdim=True).expand_as(alive)
+    # Standardised before splitting, never after; exponential draws normalised to sum to n are n·Dirichlet(1).
+    common = standardise(common.contiguous(), alive, "joint")
+    draws = -torch.log1p(-context.uniform(*alive.shape[1:]))
+    return common * draws / draws.mean(-1, keepdim=True)
+
+
+def _dependent(context: Context, advantage: Tensor) -> Iterator[Turn]:
+    """The dependent step with intermediate policies: the others' ratios are frozen at π_{k+0.5}."""
+    settings = context.settings
+    log_ratio = context.log_ratio()
+    left, right = condition(log_ratio, advantage, context.rollout.alive)
+    weight = product_of_others(log_ratio)
+    yield Turn(
+        settings.epochs_dependent,
+        2,
+        weight=clip(weight, settings.clip_others) if settings.double_clip else weight,
+        advantage=advantage,
+        learn="both" if settings.critic_in_dependent else "actor",
+        go=left + CONDITION_TOLERANCE >= right,
+        records={"condition_left": left, "condition_right": right},
+    )
+
+
+def _clipping_only(context: Context, advantage: Tensor) -> Iterator[Turn]:
+    """Without intermediate policies: live ratios in every minibatch, the constraint checked before every epoch."""
+    settings = context.settings
+    replicas, _, _, agents = advantage.shape
+    others = (~torch.eye(agents, dtype=torch.bool, device=advantage.device)).expand(replicas, -1, -1)
+    going = torch.ones(replicas, dtype=torch.bool, device=advantage.device)
+    for _ in range(settings.epochs_dependent):
+        left, right = condition(context.log_ratio(), advantage, context.rollout.alive)
+        going = going & (left + CONDITION_TOLERANCE >= right)
+        yield Turn(
+            1,
+            2,
+            others=others,
+            clip_others=settings.clip_others if settings.double_clip else None,
+            advantage=advantage,
+            learn="both" if settings.critic_in_dependent else "actor",
+            go=going,
+            records={"condition_left": left, "condition_right": right},
+        )

@@ -1,0 +1,132 @@
+"""HAPPO and A2PO: agents, or blocks of them, learn one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from fp3o.algorithms.advantage import gae, standardise
+from fp3o.algorithms.objective import product
+from fp3o.algorithms.turns import Context, Turn
+
+NEAR_LINEAR_WEIGHT = 0.5  # of A2PO's clip schedule: from about ε/2 for the first agent to ε for the last
+
+
+def happo(context: Context) -> Iterator[Turn]:
+    """One agent per turn in random order, weighted by the ratios of those already updated."""
+    settings = context.settings
+    agents = context.advantage.shape[-1]
+    ranks = update_order(context)
+    before = torch.zeros_like(context.advantage)  # log-ratio right before the turn; π_k against itself is 0
+    factor = torch.zeros_like(before[..., :1])
+    for position in range(agents):
+        agent = ranks[:, position : position + 1]
+        yield Turn(settings.epochs, position + 1, agents=agent, weight=product(factor).expand_as(before))
+        after = context.log_ratio()
+        index = agent[:, None, None].expand(-1, *factor.shape[1:])
+        factor = factor + (after - before).gather(-1, index)
+        if settings.happo_before == "turn":
+            before = after
+
+
+def a2po(context: Context) -> Iterator[Turn]:
+    """Agent-by-agent optimisation: semi-greedy order, clipped live product, corrected advantages.
+
+    Blocks outside, epochs inside, weights from the preceding agents; or, with cumulative blocks (the code's way under
+    shared parameters), epochs outside, stage s learning with the agents of blocks 1…s and weights from all others.
+    """
+    settings = context.settings
+    replicas, _, _, agents = context.advantage.shape
+    blocks = settings.blocks or agents
+    returns, advantage = context.returns, context.advantage
+    everyone = torch.ones(replicas, agents, dtype=torch.bool, device=advantage.device)
+    rounds = math.ceil(settings.epochs / blocks) if settings.cumulative_blocks else 1
+    for round_ in range(rounds):
+        ranks = update_order(context, advantage)
+        position = ranks.argsort(1)  # of each agent in the order
+        for stage, block in enumerate(torch.tensor_split(torch.arange(agents, device=advantage.device), blocks)):
+            inside = (position >= block[0]) & (position <= block[-1])
+            preceding = position < block[0]
+            others = everyone if settings.cumulative_blocks else preceding
+            learners = (inside | preceding) if settings.cumulative_blocks else inside
+            log_ratio = context.log_ratio()
+            if settings.trace and (stage or round_):
+                returns, advantage = _corrected(context, returns, inside, others, log_ratio)
+            turn = Turn(
+                1 if settings.cumulative_blocks else settings.epochs,
+                stage + 1,
+                learners=learners,
+                others=others[:, None, :] & ~torch.eye(agents, dtype=torch.bool, device=others.device),
+                clip_others=settings.clip_others,
+                advantage=advantage,
+                returns=returns if settings.corrected_targets else None,
+                clip="product",
+                clip_range=_clip_range(context, position, log_ratio),
+            )
+            if not settings.two_stage:
+                yield turn
+                continue
+            for _ in range(turn.epochs):
+                yield turn._replace(epochs=1, learn="critic")
+                yield turn._replace(epochs=1)
+
+
+def update_order(context: Context, advantage: Tensor | None = None) -> Tensor:
+    """[R, A]: who learns first, second, …; greedy by mean |Â/V|, semi-greedy alternates with uniform draws."""
+    replicas, _, _, agents = context.advantage.shape
+    kind = context.settings.agent_order
+    if kind == "fixed":
+        return torch.arange(agents, device=context.advantage.device).expand(replicas, -1)
+    draws = context.uniform(agents)
+    if kind == "random":
+        return draws.argsort(1)
+    current = context.advantage if advantage is None else advantage
+    score = (current / context.rollout.value).abs().permute(0, 3, 1, 2).flatten(2).mean(-1)
+    if kind == "greedy":
+        return score.argsort(stable=True, dim=1, descending=True)
+    chosen: list[Tensor] = []
+    left = torch.ones_like(score, dtype=torch.bool)
+    for position in range(agents):
+        if position % 2 == 0:
+            pick = torch.where(left, score, -torch.inf).argmax(1)
+        else:
+            # The k-th of those left, k uniform.
+            target = (draws[:, position] * left.sum(1)).floor()
+            pick = ((left.cumsum(1) - 1 == target[:, None]) & left).int().argmax(1)
+        left = left.scatter(1, pick[:, None], False)
+        chosen.append(pick)
+    return torch.stack(chosen, 1)
+
+
+def _corrected(
+    context: Context, returns: Tensor, inside: Tensor, others: Tensor, log_ratio: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Preceding-agent off-policy correction: targets of the block's agents, and the advantages of the mixture."""
+    settings, rollout = context.settings, context.rollout
+    # The product over all members but oneself: the sum of logarithms minus the own term.
+    total = (log_ratio * others[:, None, None]).sum(-1, keepdim=True)
+    ratio = product(total - log_ratio * others[:, None, None])
+    trace = gae(
+        rollout.reward, context.value, context.next_value, rollout.continues, settings.gamma, settings.gae_lambda, ratio
+    )
+    returns = torch.where(inside[:, None, None], trace + context.value, returns)
+    return returns, standardise(returns - context.value, rollout.alive, settings.advantage_standardisation)
+
+
+def _clip_range(context: Context, position: Tensor, log_ratio: Tensor) -> Tensor:
+    """ε of each agent [R, A]: constant; near-linear in the order; or shrunk by how far ratios have moved ("rp")."""
+    settings = context.settings
+    agents = position.shape[1]
+    if settings.adaptive_clip == "constant":
+        return torch.full(position.shape, settings.clip, device=position.device)
+    if settings.adaptive_clip == "linear":
+        weight = NEAR_LINEAR_WEIGHT
+        return settings.clip * (weight * (position + 1) / agents + 1 - weight)
+    # q_i = mean over samples of 1/Π_{j ≥ i}(1 + |1 − r_j|), in index order as in the code.
+    moved = torch.log1p((1 - log_ratio.exp()).abs())
+    tail = moved.flip(-1).cumsum(-1).flip(-1)
+    quotient = torch.exp(-tail).permute(0, 3, 1, 2).flatten(2).mean(-1)
+    return settings.clip * quotient / quotient.max(1, keepdim=True).values

@@ -1,0 +1,132 @@
+"""The actor: a trunk per trunk owner, a head per head owner, and the distribution over actions they give."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fp3o.envs.protocol import ActionSpec
+from fp3o.networks.sharing import Sharing
+from fp3o.networks.stacked import Layout, constant, head, head_shapes, select, trunk, trunk_shapes
+
+STD_SCALE = 0.5  # the release's std y coef; its x coef is 1
+UNAVAILABLE = -1e10  # logit of an illegal choice, as in the release
+
+
+class Owners(NamedTuple):
+    """Rows used by the K agents at hand, [R, K] each; None where agent a uses row a."""
+
+    trunk: Tensor | None
+    head: Tensor | None
+
+
+class Distribution(NamedTuple):
+    """Gaussian: mean and std [R, K, C, L, d]. Categorical: log-probabilities of all sub-actions side by side."""
+
+    location: Tensor
+    std: Tensor | None
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Shapes and functions only; parameters are passed in as two flat buffers [R, owners, size]."""
+
+    observation_size: int
+    action: ActionSpec
+    hidden_size: int
+    recurrent: bool
+    gaussian_std: Literal["sigmoid", "exp"]
+    sharing: Sharing
+
+    @cached_property
+    def trunk_layout(self) -> Layout:
+        return Layout(trunk_shapes(self.observation_size, self.hidden_size, self.recurrent))
+
+    @cached_property
+    def head_layout(self) -> Layout:
+        shapes = head_shapes("head", self.hidden_size, self.action.parameters, 0.01)
+        if self.action.kind == "gaussian":
+            # ψ starts at x coef = 1 (release: σ₀ = 0.5·sigmoid(1) = 0.366) or at 0 (on-policy: σ₀ = 1).
+            start = {"sigmoid": 1.0, "exp": 0.0}[self.gaussian_std]
+            shapes["head.log_std"] = ((self.action.width,), constant(start))
+        return Layout(shapes)
+
+    def initialise(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        trunks = self.trunk_layout.initialise(self.sharing.trunks, generator)
+        return trunks, self.head_layout.initialise(self.sharing.heads, generator)
+
+    def distribution(
+        self,
+        trunks: Tensor,
+        heads: Tensor,
+        owners: Owners,
+        observation: Tensor,
+        available: Tensor | None,
+        hidden: Tensor | None,
+        keep: Tensor | None,
+    ) -> tuple[Distribution, Tensor | None]:
+        """What agents would do: observation [R, K, C, L, O] → distribution, and the GRU state after the last step."""
+        features, hidden = trunk(self.trunk_layout.views(select(trunks, owners.trunk)), observation, hidden, keep)
+        p = self.head_layout.views(select(heads, owners.head))
+        outputs = head(p, "head", features)
+        if self.action.kind == "gaussian":
+            return Distribution(outputs, self.std(p["head.log_std"]).expand_as(outputs)), hidden
+        if available is not None:
+            outputs = torch.where(available, outputs, UNAVAILABLE)
+        parts = [torch.log_softmax(part, -1) for part in outputs.split(self.action.sizes, -1)]
+        return Distribution(torch.cat(parts, -1) if len(parts) > 1 else parts[0], None), hidden
+
+    def std(self, psi: Tensor) -> Tensor:
+        """σ from ψ [R, K or 1, d], shaped to broadcast over chunks and time."""
+        sigma = STD_SCALE * torch.sigmoid(psi) if self.gaussian_std == "sigmoid" else torch.exp(psi)
+        return sigma[:, :, None, None]
+
+    def log_prob(self, d: Distribution, action: Tensor, used: Tensor | None = None) -> Tensor:
+        """log π of the joint action of each agent, [R, K, C, L]: dimensions or sub-actions add up."""
+        if d.std is None:
+            parts = d.location.split(self.action.sizes, -1)
+            chosen = [part.gather(-1, action[..., i : i + 1].long()) for i, part in enumerate(parts)]
+            return torch.cat(chosen, -1).sum(-1) if len(chosen) > 1 else chosen[0].squeeze(-1)
+        per_dimension = -0.5 * ((action - d.location) / d.std) ** 2 - torch.log(d.std) - 0.5 * math.log(2 * math.pi)
+        return _sum(per_dimension, used)
+
+    def entropy(self, d: Distribution, used: Tensor | None = None) -> Tensor:
+        """Entropy [R, K, C, L]: dimensions add up; sub-actions are averaged, as on-policy does for MPE."""
+        if d.std is None:
+            parts = [-(part.exp() * part).sum(-1) for part in d.location.split(self.action.sizes, -1)]
+            return torch.stack(parts).mean(0) if len(parts) > 1 else parts[0]
+        return _sum(0.5 + 0.5 * math.log(2 * math.pi) + torch.log(d.std), used)
+
+    def kl(self, new: Distribution, old: Distribution, used: Tensor | None = None) -> Tensor:
+        """Exact KL(new ‖ old) per sample [R, K, C, L]."""
+        if new.std is None or old.std is None:
+            return (new.location.exp() * (new.location - old.location)).sum(-1)
+        ratio = new.std / old.std
+        return _sum(0.5 * (ratio**2 + ((new.location - old.location) / old.std) ** 2 - 1) - torch.log(ratio), used)
+
+    def sample(self, d: Distribution, noise: Tensor) -> Tensor:
+        """An action from standard normal (Gaussian) or uniform (categorical, one per sub-action) noise."""
+        if d.std is not None:
+            return d.location + d.std * noise
+        choices = []
+        for i, part in enumerate(d.location.split(self.action.sizes, -1)):
+            # Inverse of the cumulative distribution; the total guards against a sum that rounds below the noise.
+            cumulative = part.exp().cumsum(-1)
+            threshold = noise[..., i : i + 1] * cumulative[..., -1:]
+            choices.append((cumulative <= threshold).sum(-1, keepdim=True))
+        return torch.cat(choices, -1)
+
+    def mode(self, d: Distribution) -> Tensor:
+        """The deterministic action used in evaluation."""
+        if d.std is not None:
+            return d.location
+        return torch.cat([p.argmax(-1, keepdim=True) for p in d.location.split(self.action.sizes, -1)], -1)
+
+
+def _sum(x: Tensor, used: Tensor | None) -> Tensor:
+    return (x if used is None else x * used).sum(-1)

@@ -1,0 +1,70 @@
+"""The critic, owned as the trunk is, and the running standardisation of its targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fp3o.networks.sharing import Sharing
+from fp3o.networks.stacked import Layout, head, head_shapes, select, trunk, trunk_shapes
+
+
+@dataclass(frozen=True)
+class Critic:
+    """V of each agent from its critic input; parameters are one flat buffer [R, trunk owners, size]."""
+
+    state_size: int
+    hidden_size: int
+    recurrent: bool
+    sharing: Sharing
+
+    @cached_property
+    def layout(self) -> Layout:
+        shapes = trunk_shapes(self.state_size, self.hidden_size, self.recurrent)
+        return Layout(shapes | head_shapes("v_out", self.hidden_size, 1, 1.0))
+
+    def initialise(self, generator: torch.Generator) -> Tensor:
+        return self.layout.initialise(self.sharing.trunks, generator)
+
+    def value(
+        self, flat: Tensor, owners: Tensor | None, state: Tensor, hidden: Tensor | None, keep: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Normalised values [R, K, C, L] of states [R, K, C, L, S], and the GRU state after the last step."""
+        p = self.layout.views(select(flat, owners))
+        features, hidden = trunk(p, state, hidden, keep)
+        return head(p, "v_out", features).squeeze(-1), hidden
+
+
+DECAY = 0.99999
+VARIANCE_FLOOR = 1e-2
+SMALLEST_WEIGHT = 1e-5  # before the first update the std reads 0.1, as in on-policy
+
+
+class Normaliser(NamedTuple):
+    """Running mean and mean square of value targets, [R, trunk owners] each, debiased as Adam's moments are.
+
+    Called PopArt in the release, but the output layer is never rescaled.
+    """
+
+    mean_sum: Tensor
+    square_sum: Tensor
+    weight: Tensor
+
+    @classmethod
+    def fresh(cls, replicas: int, owners: int) -> Normaliser:
+        return cls(*(torch.zeros(replicas, owners) for _ in range(3)))
+
+    def statistics(self) -> tuple[Tensor, Tensor]:
+        """Mean and std [R, owners]."""
+        weight = self.weight.clamp(min=SMALLEST_WEIGHT)
+        mean = self.mean_sum / weight
+        return mean, (self.square_sum / weight - mean**2).clamp(min=VARIANCE_FLOOR).sqrt()
+
+    def update_(self, mean: Tensor, square: Tensor, rows: Tensor) -> None:
+        """One step in place towards a batch's mean and mean square, for the rows [R, owners] that learn."""
+        for running, batch in zip(self, (mean, square, torch.ones_like(mean)), strict=True):
+            running.copy_(torch.where(rows, running * DECAY + batch * (1 - DECAY), running))

@@ -1,0 +1,158 @@
+"""Layers over a stack of networks: parameters are [R, P, …] (replica, owner), data [R, P, rows, features].
+
+A network's parameters are rows of one flat buffer with named views, so that Adam, gradient norms, masks and checkpoints
+are a handful of operations whatever the number of seeds and owners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Initialiser = Callable[[Tensor, torch.Generator], None]
+
+
+class Layout:
+    """Named shapes inside one row of a flat buffer, with how each is initialised."""
+
+    def __init__(self, shapes: Mapping[str, tuple[tuple[int, ...], Initialiser]]) -> None:
+        self.entries: dict[str, tuple[int, tuple[int, ...]]] = {}
+        self._initialisers = {name: initialiser for name, (_, initialiser) in shapes.items()}
+        self.size = 0
+        for name, (shape, _) in shapes.items():
+            self.entries[name] = (self.size, shape)
+            self.size += torch.Size(shape).numel()
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """[…, size] → {name: […, *shape]}, sharing memory."""
+        return {
+            name: flat[..., start : start + torch.Size(shape).numel()].unflatten(-1, shape)
+            for name, (start, shape) in self.entries.items()
+        }
+
+    def initialise(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Fresh parameters [rows, size]; every row is drawn by itself."""
+        flat = torch.zeros(rows, self.size)
+        for row in flat:
+            for name, view in self.views(row).items():
+                self._initialisers[name](view, generator)
+        return flat
+
+
+def orthogonal(gain: float) -> Initialiser:
+    """Orthogonal weights as the release draws them: of the [out, in] matrix; we store [in, out]."""
+
+    def fill(weight: Tensor, generator: torch.Generator) -> None:
+        matrix = torch.empty(weight.shape[::-1])
+        torch.nn.init.orthogonal_(matrix, gain, generator=generator)
+        weight.copy_(matrix.T)
+
+    return fill
+
+
+def constant(value: float) -> Initialiser:
+    def fill(view: Tensor, generator: torch.Generator) -> None:
+        view.fill_(value)
+
+    return fill
+
+
+def select(flat: Tensor, owners: Tensor | None) -> Tensor:
+    """The rows [R, K, size] that K agents use, or [R, 1, size] where one row serves them all (rows then fold)."""
+    replicas, rows, size = flat.shape
+    if rows == 1 or owners is None:
+        return flat
+    index = owners + rows * torch.arange(replicas, device=flat.device)[:, None]
+    return flat.flatten(0, 1).index_select(0, index.flatten()).view(replicas, -1, size)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """[R, P, rows, in] → [R, P, rows, out]."""
+    outputs = weight.shape[-1]
+    if outputs == 1:
+        # A product with one column takes another BLAS routine when it stands alone than in a batch; padded to two
+        # columns a seed by itself and the same seed in a stack agree bit for bit.
+        weight, bias = F.pad(weight, (0, 1)), F.pad(bias, (0, 1))
+    y = torch.baddbmm(bias.flatten(0, 1)[:, None], x.flatten(0, 1), weight.flatten(0, 1))
+    return y.view(*x.shape[:-1], -1)[..., :outputs]
+
+
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Layer normalisation over features with one scale and shift per owner (ε = 1e-5)."""
+    return F.layer_norm(x, x.shape[-1:]) * weight[:, :, None] + bias[:, :, None]
+
+
+def _norm(name: str, size: int) -> dict[str, tuple[tuple[int, ...], Initialiser]]:
+    return {f"{name}.weight": ((size,), constant(1.0)), f"{name}.bias": ((size,), constant(0.0))}
+
+
+def _dense(name: str, inputs: int, outputs: int, gain: float) -> dict[str, tuple[tuple[int, ...], Initialiser]]:
+    return {
+        f"{name}.weight": ((inputs, outputs), orthogonal(gain)),
+        f"{name}.bias": ((outputs,), constant(0.0)),
+    }
+
+
+def trunk_shapes(inputs: int, hidden: int, recurrent: bool) -> dict[str, tuple[tuple[int, ...], Initialiser]]:
+    """The release's trunk: input LayerNorm, two linear layers each followed by ReLU and LayerNorm, then maybe a GRU."""
+    shapes = _norm("feature_norm", inputs)
+    for name, size in (("fc1", inputs), ("fc2", hidden)):
+        shapes |= _dense(name, size, hidden, 2**0.5) | _norm(f"{name}_norm", hidden)
+    if recurrent:
+        # Gates in the order reset, update, new; orthogonal over the stacked [3H, H] matrix with gain 1.
+        for name in ("ih", "hh"):
+            shapes[f"gru.weight_{name}"] = ((hidden, 3 * hidden), orthogonal(1.0))
+            shapes[f"gru.bias_{name}"] = ((3 * hidden,), constant(0.0))
+        shapes |= _norm("gru_norm", hidden)
+    return shapes
+
+
+def head_shapes(name: str, hidden: int, outputs: int, gain: float) -> dict[str, tuple[tuple[int, ...], Initialiser]]:
+    return _dense(name, hidden, outputs, gain)
+
+
+def trunk(p: dict[str, Tensor], x: Tensor, hidden: Tensor | None, keep: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Features of chunks [R, K, C, L, in] → [R, K, C, L, H], and the GRU state after the last step.
+
+    hidden [R, K, C, H] is the state before the first step; keep [R, K, C, L] is 0 where a step starts an episode.
+    """
+    replicas, agents, chunks, length, _ = x.shape
+    owners = p["fc1.bias"].shape[1]  # 1: all agents fold into the rows of one network
+    x = x.reshape(replicas, owners, -1, x.shape[-1])
+    x = layer_norm(x, p["feature_norm.weight"], p["feature_norm.bias"])
+    for name in ("fc1", "fc2"):
+        x = F.relu(linear(x, p[f"{name}.weight"], p[f"{name}.bias"]))
+        x = layer_norm(x, p[f"{name}_norm.weight"], p[f"{name}_norm.bias"])
+    if "gru.weight_ih" in p:
+        assert hidden is not None
+        assert keep is not None
+        inputs = linear(x, p["gru.weight_ih"], p["gru.bias_ih"]).unflatten(2, (-1, length))
+        state = hidden.reshape(replicas, owners, -1, hidden.shape[-1])
+        mask = keep.reshape(replicas, owners, -1, length)
+        outputs = []
+        for step in range(length):
+            state = _gru_step(p, inputs[:, :, :, step], state * mask[:, :, :, step, None])
+            outputs.append(state)
+        hidden = state.reshape(replicas, agents, chunks, -1)
+        x = layer_norm(torch.stack(outputs, 3).flatten(2, 3), p["gru_norm.weight"], p["gru_norm.bias"])
+    return x.reshape(replicas, agents, chunks, length, -1), hidden
+
+
+def _gru_step(p: dict[str, Tensor], inputs: Tensor, state: Tensor) -> Tensor:
+    recurrent = linear(state, p["gru.weight_hh"], p["gru.bias_hh"])
+    input_reset, input_update, input_new = inputs.chunk(3, -1)
+    hidden_reset, hidden_update, hidden_new = recurrent.chunk(3, -1)
+    reset = torch.sigmoid(input_reset + hidden_reset)
+    update = torch.sigmoid(input_update + hidden_update)
+    new = torch.tanh(input_new + reset * hidden_new)
+    return (1 - update) * new + update * state
+
+
+def head(p: dict[str, Tensor], name: str, features: Tensor) -> Tensor:
+    """The last linear layer: [R, K, C, L, H] → [R, K, C, L, out]."""
+    owners = p[f"{name}.bias"].shape[1]
+    rows = features.reshape(features.shape[0], owners, -1, features.shape[-1])
+    return linear(rows, p[f"{name}.weight"], p[f"{name}.bias"]).reshape(*features.shape[:-1], -1)

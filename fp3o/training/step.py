@@ -1,0 +1,300 @@
+"""One minibatch step of all replicas as three functions of tensors: count, loss, apply.
+
+They run eagerly, compiled, or (CUDA) captured in a graph; what differs between turns is data, except for `Kind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fp3o.algorithms.objective import clip, clipped, clipped_product, coppo_joint, product_of, value_loss
+from fp3o.algorithms.turns import Rollout
+from fp3o.networks.actor import Actor, Owners
+from fp3o.networks.critic import Critic, Normaliser
+from fp3o.networks.sharing import Sharing
+from fp3o.settings import Settings
+from fp3o.training.optimiser import Moments, adam_, clip_factor, squared_norm
+
+Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Parameters(NamedTuple):
+    """All that is learned, as flat buffers [R, owners, size]."""
+
+    trunk: Tensor
+    head: Tensor
+    critic: Tensor
+
+
+class Optimiser(NamedTuple):
+    """Adam's state of each buffer."""
+
+    trunk: Moments
+    head: Moments
+    critic: Moments
+
+
+class Column:
+    """Columns of `samples` [R·T·N·A, 7]: what a turn adds to the rollout, one row per replica, time, slot and agent."""
+
+    LOG_PROB, ADVANTAGE, WEIGHT, VALUE, KEEP, RETURNS, ALIVE = range(7)
+
+
+class Crew(NamedTuple):
+    """Who takes part in a turn, as tensors: K agents, their parameter rows, and who of them learns."""
+
+    agents: Tensor  # [R, K]
+    learns: Tensor  # [R, K] float
+    trunk: Tensor  # [R, K] row of each agent
+    head: Tensor  # [R, K]
+    trunk_members: Tensor  # [R, K, trunks] float, learners only
+    head_members: Tensor  # [R, K, heads] float, learners only
+    rows: Tensor  # [R, trunks] bool: rows that move
+    head_rows: Tensor  # [R, heads] bool
+    clip_range: Tensor  # [R, K]
+    others: Tensor | None  # [R, K, K] bool
+    used: Tensor | None  # [R, K, 1, 1, d] float: which action dimensions exist
+
+
+class Shares(NamedTuple):
+    """What a sample's loss counts, so that slices of a minibatch simply add up; and the normaliser's statistics."""
+
+    policy: Tensor  # [R, K]
+    value: Tensor  # [R, K]
+    mean: Tensor  # [R, K]
+    std: Tensor  # [R, K]
+
+
+class StepStatistics(NamedTuple):
+    """Of one minibatch step. Losses are shares: summed over an owner's agents they are the owner's loss."""
+
+    policy: Tensor  # [R, K]
+    entropy: Tensor  # [R, K]
+    value: Tensor  # [R, K]
+    ratio: Tensor  # [R, K] mean
+    clipped: Tensor  # [R, K] fraction outside the clip range
+    actor_norm: Tensor  # [R, trunks] before clipping
+    critic_norm: Tensor  # [R, trunks]
+
+
+class Kind(NamedTuple):
+    """What makes two turns different programs."""
+
+    clip: Literal["own", "product", "joint"]
+    clip_others: float | None
+    learn: Literal["both", "actor", "critic"]
+    in_order: bool
+    """Agents 0 … A−1: where each agent owns its row no gather of parameters is needed."""
+
+
+class Stepper:
+    """The state that steps change in place, and the step."""
+
+    def __init__(
+        self,
+        actor: Actor,
+        critic: Critic,
+        settings: Settings,
+        initial: Parameters,
+        device: torch.device,
+        compiler: Compiler,
+    ) -> None:
+        self.actor, self.critic, self.settings, self.device = actor, critic, settings, device
+        sharing = actor.sharing
+        replicas = initial.trunk.shape[0]
+        self.parameters = Parameters(*(p.to(device).clone().requires_grad_() for p in initial))
+        self.moments = Optimiser(*(Moments.fresh(p) for p in self.parameters))
+        self.normaliser = Normaliser(*(x.to(device) for x in Normaliser.fresh(replicas, sharing.trunks)))
+        self.running = torch.ones(replicas, dtype=torch.bool, device=device)
+        one_hot = torch.nn.functional.one_hot(torch.tensor(sharing.trunk_of_head), sharing.trunks)
+        self.head_trunk = one_hot.float().to(device)  # [heads, trunks]
+        # Partial sharing: heads learn at n·lr in the release. With one head per trunk the factor is 1.
+        scale = float(one_hot.sum(0).max()) if settings.head_lr_scale == "agents" else 1.0
+        self.head_lr = settings.actor_lr * scale
+        self._identity_trunk = sharing.trunk == tuple(range(sharing.agents))
+        self._identity_head = sharing.head == tuple(range(sharing.agents))
+        self._count, self._loss, self._apply = (compiler(f) for f in (self.count, self.loss, self.apply))
+
+    def step(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind, rows: Tensor) -> StepStatistics:
+        """One gradient step on the samples at `rows` [R, K, units, L], in slices whose gradients add up."""
+        shares = self._count(samples, crew, rows, kind)
+        gradients: tuple[Tensor, ...] | None = None
+        parts = []
+        for part in rows.split(self.slice_units(rows), 2):
+            loss, *statistics = self._loss(self.parameters, rollout, samples, crew, shares, part, kind)
+            gradient = torch.autograd.grad(loss, self.parameters, allow_unused=True, materialize_grads=True)
+            gradients = gradient if gradients is None else tuple(map(torch.add, gradients, gradient))
+            parts.append(statistics)
+        norms = self._apply(gradients, crew, kind)
+        sums = parts[0] if len(parts) == 1 else [torch.stack(x).sum(0) for x in zip(*parts, strict=True)]
+        return StepStatistics(*sums, *norms)
+
+    def slice_units(self, rows: Tensor) -> int:
+        """Units per slice: fixed by the cell's `slice_rows`, never by the machine or the number of replicas."""
+        _, agents, units, length = rows.shape
+        limit = self.settings.slice_rows
+        return units if limit == 0 else max(1, min(units, limit // (agents * length)))
+
+    @torch.no_grad()
+    def count(self, samples: Tensor, crew: Crew, rows: Tensor, kind: Kind) -> Shares:
+        """Move the normaliser towards this minibatch's targets and count what each sample's loss weighs."""
+        picked = samples[:, Column.RETURNS :].index_select(0, rows.flatten()).view(*rows.shape, 2)
+        returns, alive = picked[..., 0].flatten(2), picked[..., 1].flatten(2)
+        owned = crew.trunk_members.sum(1).clamp(min=1) * returns.shape[2]  # [R, trunks] samples per critic
+        mean, std = torch.zeros_like(crew.learns), torch.ones_like(crew.learns)
+        if self.settings.value_normalisation:
+            if kind.learn != "actor":
+                moments = torch.stack((returns.sum(-1), (returns**2).sum(-1)), 1)  # [R, 2, K]
+                pooled = torch.bmm(moments, crew.trunk_members) / owned[:, None]
+                self.normaliser.update_(pooled[:, 0], pooled[:, 1], crew.rows & self.running[:, None])
+            mean, std = (x.gather(1, crew.trunk) for x in self.normaliser.statistics())
+        # Pooled over the live samples of a head, averaged over the heads of a trunk, summed over trunks.
+        per_head = torch.bmm(alive.sum(-1)[:, None], crew.head_members)[:, 0].clamp(min=1)  # [R, heads]
+        heads = (crew.head_members.sum(1) > 0).float() @ self.head_trunk  # [R, trunks] heads that learn
+        policy = crew.learns / (per_head.gather(1, crew.head) * heads.gather(1, crew.trunk).clamp(min=1))
+        return Shares(policy, crew.learns / owned.gather(1, crew.trunk), mean, std)
+
+    def loss(
+        self,
+        parameters: Parameters,
+        rollout: Rollout,
+        samples: Tensor,
+        crew: Crew,
+        shares: Shares,
+        rows: Tensor,
+        kind: Kind,
+    ) -> tuple[Tensor, ...]:
+        """The loss of all replicas together (their gradients do not meet), and its parts per agent [R, K]."""
+        column = samples.index_select(0, rows.flatten()).view(*rows.shape, -1).unbind(-1)
+        keep = column[Column.KEEP]
+        epsilon = crew.clip_range[:, :, None, None]
+        owners = self.owners(crew, kind)
+        policy, entropy, value, mean_ratio, outside = (torch.zeros_like(shares.policy) for _ in range(5))
+        if kind.learn != "critic":
+            distribution, _ = self.actor.distribution(
+                parameters.trunk,
+                parameters.head,
+                owners,
+                pick(rollout.observation, rows),
+                pick_available(rollout.available, rows),
+                pick_first(rollout.hidden_actor, rows),
+                keep,
+            )
+            log_prob = self.actor.log_prob(distribution, pick(rollout.action, rows), crew.used)
+            log_ratio = log_prob - column[Column.LOG_PROB]
+            surrogate = _surrogate(
+                kind, log_ratio, column[Column.WEIGHT], column[Column.ADVANTAGE], crew.others, epsilon
+            )
+            alive = column[Column.ALIVE] * shares.policy[:, :, None, None]
+            policy = -(alive * surrogate).flatten(2).sum(-1)
+            entropy = (alive * self.actor.entropy(distribution, crew.used)).flatten(2).sum(-1)
+            ratio = log_ratio.detach().exp()
+            mean_ratio = ratio.flatten(2).mean(-1)
+            outside = ((ratio - 1).abs() > epsilon).float().flatten(2).mean(-1)
+        if kind.learn != "actor":
+            hidden = pick_first(rollout.hidden_critic, rows)
+            predicted, _ = self.critic.value(parameters.critic, owners.trunk, pick(rollout.state, rows), hidden, keep)
+            target = (column[Column.RETURNS] - shares.mean[:, :, None, None]) / shares.std[:, :, None, None]
+            error = value_loss(predicted, column[Column.VALUE], target, self.settings.clip, self.settings.huber_delta)
+            value = shares.value * error.flatten(2).sum(-1)
+        loss = (policy - self.settings.entropy_coef * entropy + value).sum()
+        return loss, policy.detach(), entropy.detach(), value.detach(), mean_ratio, outside
+
+    @torch.no_grad()
+    def apply(self, gradients: tuple[Tensor, ...], crew: Crew, kind: Kind) -> tuple[Tensor, Tensor]:
+        """Clip gradient norms per trunk owner and take an Adam step; a replica with a non-finite norm stops."""
+        settings, eps = self.settings, self.settings.adam_eps
+        trunk, head, critic = gradients
+        actor_norm = (squared_norm(trunk) + squared_norm(head) @ self.head_trunk).sqrt()  # [R, trunks]
+        critic_norm = squared_norm(critic).sqrt()
+        self.running.logical_and_((actor_norm + critic_norm).sum(1).isfinite())
+        rows = crew.rows & self.running[:, None]
+        if kind.learn != "critic":
+            factor = clip_factor(actor_norm, settings.gradient_clip)
+            head_factor = factor @ self.head_trunk.T
+            head_rows = crew.head_rows & self.running[:, None]
+            adam_(self.parameters.trunk, trunk * factor[..., None], self.moments.trunk, settings.actor_lr, eps, rows)
+            adam_(self.parameters.head, head * head_factor[..., None], self.moments.head, self.head_lr, eps, head_rows)
+        if kind.learn != "actor":
+            critic = critic * clip_factor(critic_norm, settings.gradient_clip)[..., None]
+            adam_(self.parameters.critic, critic, self.moments.critic, settings.critic_lr, eps, rows)
+        return actor_norm, critic_norm
+
+    def owners(self, crew: Crew, kind: Kind) -> Owners:
+        """Rows to gather; none where agent a uses row a and all agents stand in order."""
+        return Owners(
+            None if kind.in_order and self._identity_trunk else crew.trunk,
+            None if kind.in_order and self._identity_head else crew.head,
+        )
+
+
+def make_crew(
+    sharing: Sharing,
+    used: tuple[int, ...] | None,
+    width: int,
+    agents: Tensor,
+    learners: Tensor | None,
+    go: Tensor | None,
+    clip_range: Tensor,
+    others: Tensor | None,
+) -> Crew:
+    """From agents [R, K] to the tensors a step needs."""
+    device = agents.device
+    learns = torch.ones_like(agents, dtype=torch.bool) if learners is None else learners
+    trunk = torch.tensor(sharing.trunk, device=device)[agents]
+    head = torch.tensor(sharing.head, device=device)[agents]
+    members = [
+        torch.nn.functional.one_hot(owner, count).float() * learns[..., None]
+        for owner, count in ((trunk, sharing.trunks), (head, sharing.heads))
+    ]
+    going = torch.ones(len(agents), dtype=torch.bool, device=device) if go is None else go
+    exists = None
+    if used is not None:
+        exists = torch.arange(width, device=device) < torch.tensor(used, device=device)[agents][..., None]
+        exists = exists.float()[:, :, None, None]
+    return Crew(
+        agents,
+        learns.float(),
+        trunk,
+        head,
+        members[0],
+        members[1],
+        (members[0].sum(1) > 0) & going[:, None],
+        (members[1].sum(1) > 0) & going[:, None],
+        clip_range,
+        others,
+        exists,
+    )
+
+
+def pick(values: Tensor, rows: Tensor) -> Tensor:
+    """Gather rows [R, K, units, L] of a rollout tensor [R, T, N, A, features]."""
+    return values.flatten(0, 3).index_select(0, rows.flatten()).view(*rows.shape, -1)
+
+
+def pick_available(available: Tensor | None, rows: Tensor) -> Tensor | None:
+    """Legal choices, where there are choices."""
+    return None if available is None else pick(available, rows)
+
+
+def pick_first(hidden: Tensor | None, rows: Tensor) -> Tensor | None:
+    """The hidden state [R, K, units, H] before the first step of each chunk."""
+    return None if hidden is None else pick(hidden, rows[..., :1])[:, :, :, 0]
+
+
+def _surrogate(
+    kind: Kind, log_ratio: Tensor, weight: Tensor, advantage: Tensor, others: Tensor | None, epsilon: Tensor
+) -> Tensor:
+    if others is not None:
+        if kind.clip == "joint":
+            assert kind.clip_others is not None
+            return coppo_joint(log_ratio, others, advantage, epsilon, kind.clip_others)
+        weight = product_of(log_ratio.detach(), others)
+        if kind.clip_others is not None:
+            weight = clip(weight, kind.clip_others)
+    objective = clipped if kind.clip == "own" else clipped_product
+    return objective(log_ratio.exp(), weight, advantage, epsilon)

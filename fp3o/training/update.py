@@ -1,0 +1,285 @@
+"""One iteration's update: advantages, then the turns of the algorithm, each some epochs of minibatch steps.
+
+This loop serves every algorithm, every kind of sharing and any number of seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from fp3o.algorithms import ALGORITHMS
+from fp3o.algorithms.advantage import gae, standardise
+from fp3o.algorithms.turns import Context, Rollout, Turn
+from fp3o.envs.protocol import EnvSpec
+from fp3o.errors import UserError
+from fp3o.networks.actor import Actor, Distribution
+from fp3o.networks.critic import Critic
+from fp3o.networks.sharing import Sharing
+from fp3o.settings import Settings
+from fp3o.training.randomness import Draws, generator
+from fp3o.training.step import (
+    Compiler,
+    Crew,
+    Kind,
+    Parameters,
+    Stepper,
+    StepStatistics,
+    make_crew,
+    pick,
+    pick_available,
+    pick_first,
+)
+
+# Rows per agent and forward pass where no gradient is kept; a constant, so results never depend on memory.
+EVALUATION_ROWS = 4000
+
+
+def networks(spec: EnvSpec, sharing: Sharing, algorithm: str, settings: Settings) -> tuple[Actor, Critic]:
+    """Actor and critic of a cell."""
+    critic_input = ALGORITHMS[algorithm].critic_input
+    size = spec.state_size if critic_input == "state" else spec.observation_size
+    width, recurrent = settings.hidden_size, settings.recurrent
+    actor = Actor(spec.observation_size, spec.action, width, recurrent, settings.gaussian_std, sharing)
+    return actor, Critic(size, width, recurrent, sharing)
+
+
+def initialise(actor: Actor, critic: Critic, seeds: Sequence[int]) -> Parameters:
+    """Fresh parameters, each replica from its own generator."""
+    stacks: list[tuple[Tensor, Tensor, Tensor]] = []
+    for seed in seeds:
+        source = torch.Generator().manual_seed(int(generator(seed, "initialisation").integers(2**62)))
+        stacks.append((*actor.initialise(source), critic.initialise(source)))
+    return Parameters(*(torch.stack(x) for x in zip(*stacks, strict=True)))
+
+
+class Learner:
+    """R replicas of one cell: their networks, optimisers and the update."""
+
+    def __init__(
+        self,
+        spec: EnvSpec,
+        sharing: Sharing,
+        algorithm: str,
+        settings: Settings,
+        initial: Parameters,
+        device: torch.device | str = "cpu",
+        compiler: Compiler = lambda function: function,
+    ) -> None:
+        self.spec, self.sharing, self.settings = spec, sharing, settings
+        self.turns = ALGORITHMS[algorithm].turns
+        self.device = torch.device(device)
+        actor, critic = networks(spec, sharing, algorithm, settings)
+        self.actor, self.critic = actor, critic
+        self.stepper = Stepper(actor, critic, settings, initial, self.device, compiler)
+        self.replicas = initial.trunk.shape[0]
+        self.on_step: Callable[[Turn, StepStatistics], None] | None = None
+        self._log_ratio: Tensor | None = None
+
+    def update(self, rollout: Rollout, draws: Draws) -> dict[str, Tensor]:
+        """All turns of one iteration; returns named numbers [R] for its record."""
+        context = self.context(rollout, draws)
+        units = sample_rows(rollout, self.settings)
+        self._log_ratio = torch.zeros_like(rollout.log_prob)
+        self._old_std = self._std()
+        records: dict[str, Tensor] = {}
+        totals = torch.zeros(self.replicas, len(StepStatistics._fields), device=self.device)
+        steps = 0
+        previous: Turn | None = None
+        for number, turn in enumerate(self.turns(context)):
+            if previous is not None and turn.ordinal != previous.ordinal:
+                records |= self._divergence(rollout, previous)
+            previous = turn
+            records |= turn.records
+            if turn.go is not None:
+                records["go"] = turn.go.float()
+            if turn.go is None or bool(turn.go.any()):
+                steps += self._take(context, turn, number, units, draws, totals)
+        if previous is not None:
+            records |= self._divergence(rollout, previous)
+        means = (totals / max(steps, 1)).unbind(1)
+        records |= dict(zip(STATISTICS, means, strict=True))
+        records["explained_variance"] = explained_variance(context)
+        return records
+
+    def context(self, rollout: Rollout, draws: Draws) -> Context:
+        """Values in reward units, critic targets and advantages: computed once per iteration."""
+        settings = self.settings
+        value, next_value = self.denormalise(rollout.value), self.denormalise(rollout.next_value)
+        raw = gae(rollout.reward, value, next_value, rollout.continues, settings.gamma, settings.gae_lambda)
+        return Context(
+            settings,
+            rollout,
+            value,
+            next_value,
+            raw + value,
+            raw,
+            standardise(raw, rollout.alive, settings.advantage_standardisation),
+            lambda: self.log_ratio(rollout),
+            draws.uniform,
+        )
+
+    def denormalise(self, value: Tensor) -> Tensor:
+        """Critic outputs [R, …, A] in reward units."""
+        if not self.settings.value_normalisation:
+            return value
+        owner = list(self.sharing.trunk)
+        shape = (value.shape[0], *(1,) * (value.dim() - 2), value.shape[-1])
+        mean, std = (x[:, owner].view(shape) for x in self.stepper.normaliser.statistics())
+        return value * std + mean
+
+    def log_ratio(self, rollout: Rollout) -> Tensor:
+        """log π/π_k of every stored action, [R, T, N, A], computed as in training: in chunks from stored states."""
+        if self._log_ratio is None:
+            self._evaluate(rollout)
+        assert self._log_ratio is not None
+        return self._log_ratio
+
+    def _take(self, context: Context, turn: Turn, number: int, units: Tensor, draws: Draws, totals: Tensor) -> int:
+        """All minibatch steps of a turn; returns how many."""
+        crew, kind = self._crew(turn), Kind(turn.clip, turn.clip_others, turn.learn, turn.agents is None)
+        samples = gather_samples(context, turn)
+        count, batches = crew.agents.shape[1], self.settings.minibatches
+        per_batch = len(units) // batches
+        for epoch in range(turn.epochs):
+            shared = turn.others is not None  # live products need the agents' samples side by side
+            order = draws.permutations(number, epoch, 1 if shared else count, len(units))
+            order = order.to(self.device).expand(-1, count, -1)
+            for batch in range(batches):
+                rows = crew_rows(context.rollout, crew, units, order[:, :, batch * per_batch : (batch + 1) * per_batch])
+                statistics = self.stepper.step(context.rollout, samples, crew, kind, rows)
+                totals += torch.stack([x.mean(1) for x in statistics], 1)
+                if self.on_step is not None:
+                    self.on_step(turn, statistics)
+        self._log_ratio = None
+        return turn.epochs * batches
+
+    def _crew(self, turn: Turn) -> Crew:
+        agents = turn.agents
+        if agents is None:
+            agents = torch.arange(self.spec.agents, device=self.device).expand(self.replicas, -1)
+        clip_range = turn.clip_range
+        if clip_range is None:
+            clip_range = torch.full(agents.shape, self.settings.clip, device=self.device)
+        action = self.spec.action
+        return make_crew(
+            self.sharing, action.used, action.width, agents, turn.learners, turn.go, clip_range, turn.others
+        )
+
+    def _std(self) -> Tensor | None:
+        """σ of every agent now, [R, A, 1, 1, d]; None for categorical actions."""
+        if self.spec.action.kind != "gaussian":
+            return None
+        psi = self.actor.head_layout.views(self.stepper.parameters.head.detach())["head.log_std"]
+        return self.actor.std(psi[:, list(self.sharing.head)])
+
+    @torch.no_grad()
+    def _evaluate(self, rollout: Rollout) -> Tensor:
+        """log-ratios of the whole rollout under the current policy (kept), and the mean exact KL(π ‖ π_k) [R, A]."""
+        everyone = self._crew(Turn(1))
+        kind = Kind("own", None, "actor", True)
+        units = sample_rows(rollout, self.settings)
+        parameters, owners = self.stepper.parameters, self.stepper.owners(everyone, kind)
+        ratios, divergences = [], []
+        for part in units.split(max(1, EVALUATION_ROWS // units.shape[1])):
+            rows = crew_rows(rollout, everyone, part, None)
+            keep = pick(rollout.keep[..., None, None].expand(*rollout.log_prob.shape, 1), rows)[..., 0]
+            new, _ = self.actor.distribution(
+                parameters.trunk,
+                parameters.head,
+                owners,
+                pick(rollout.observation, rows),
+                pick_available(rollout.available, rows),
+                pick_first(rollout.hidden_actor, rows),
+                keep,
+            )
+            log_prob = self.actor.log_prob(new, pick(rollout.action, rows), everyone.used)
+            ratios.append(log_prob - pick(rollout.log_prob[..., None], rows)[..., 0])
+            location = pick(rollout.location, rows)
+            before = Distribution(location, None if self._old_std is None else self._old_std.expand_as(location))
+            divergences.append(self.actor.kl(new, before, everyone.used))
+        replicas, times, slots, agents = rollout.log_prob.shape
+        log_ratio = torch.cat(ratios, 2).view(replicas, agents, slots, times)
+        self._log_ratio = log_ratio.permute(0, 3, 2, 1).contiguous()
+        return torch.cat(divergences, 2).flatten(2).mean(-1)
+
+    def _divergence(self, rollout: Rollout, turn: Turn) -> dict[str, Tensor]:
+        """KL of the policy after a turn against the rollout policy, for the agents that learned in it."""
+        divergence = self._evaluate(rollout)
+        if turn.agents is None and turn.learners is None:
+            return {f"kl_turn{turn.ordinal}_agent{a}": divergence[:, a] for a in range(self.spec.agents)}
+        agents = turn.agents
+        if agents is None or turn.learners is not None:
+            assert turn.learners is not None
+            mean = (divergence * turn.learners).sum(1) / turn.learners.sum(1)
+            return {
+                f"kl_turn{turn.ordinal}": mean,
+                f"agent_turn{turn.ordinal}": turn.learners.float().argmax(1).float(),
+            }
+        return {
+            f"kl_turn{turn.ordinal}": divergence.gather(1, agents).mean(1),
+            f"agent_turn{turn.ordinal}": agents[:, 0].float(),
+        }
+
+
+STATISTICS = (
+    "policy_loss",
+    "entropy",
+    "value_loss",
+    "ratio",
+    "clip_fraction",
+    "actor_gradient_norm",
+    "critic_gradient_norm",
+)
+
+
+def explained_variance(context: Context) -> Tensor:
+    """1 − Var(G − V)/Var(G) over all samples of a replica."""
+    returns, error = context.returns.flatten(1), (context.returns - context.value).flatten(1)
+    return 1 - error.var(1, correction=0) / returns.var(1, correction=0).clamp(min=1e-12)
+
+
+def sample_rows(rollout: Rollout, settings: Settings) -> Tensor:
+    """Row offsets [units, L] into a replica's [T, N, A]: samples, or chunks along time, environment by environment.
+
+    Where chunks do not divide the rollout they straddle environments, which is right only if every rollout starts an
+    episode in every environment: the hidden state is then reset at the seam.
+    """
+    _, times, slots, agents = rollout.log_prob.shape
+    length = settings.chunk_length if settings.recurrent else 1
+    if times % length:
+        if times * slots % length:
+            raise UserError(f"chunk_length {length} does not divide rollout_length × rollout_threads = {times * slots}")
+        if rollout.keep[:, 0].any():
+            raise UserError(
+                f"chunk_length {length} does not divide rollout_length {times}, and episodes cross rollouts"
+            )
+    index = torch.arange(times * slots, device=rollout.log_prob.device)
+    slot, time = index // times, index % times
+    return ((time * slots + slot) * agents).view(-1, length)
+
+
+def crew_rows(rollout: Rollout, crew: Crew, units: Tensor, order: Tensor | None) -> Tensor:
+    """Flat rows [R, K, units, L] of the crew's samples, in the given order of units [R, K, units]."""
+    replicas, times, slots, agents = rollout.log_prob.shape
+    offset = torch.arange(replicas, device=units.device) * (times * slots * agents)
+    base = offset[:, None] + crew.agents  # [R, K]
+    return base[:, :, None, None] + (units if order is None else units[order])
+
+
+def gather_samples(context: Context, turn: Turn) -> Tensor:
+    """The columns of `Column` side by side, [R·T·N·A, 7]."""
+    rollout = context.rollout
+    weight = torch.ones_like(rollout.log_prob) if turn.weight is None else turn.weight
+    columns = (
+        rollout.log_prob,
+        context.advantage if turn.advantage is None else turn.advantage,
+        weight,
+        rollout.value,
+        rollout.keep[..., None].expand_as(weight),
+        context.returns if turn.returns is None else turn.returns,
+        rollout.alive,
+    )
+    return torch.stack(columns, -1).flatten(0, 3)
