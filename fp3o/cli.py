@@ -254,6 +254,57 @@ def check_env(
     return 0 if report.fits else 1
 
 
+@app.command
+def status(
+    *,
+    suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
+    all_: Annotated[bool, arg(name="all", help="Show every cell, also those wholly done or wholly missing.")] = False,
+) -> int:
+    """Show how far a suite has come: done, diverged, resumable, in DVC but not pulled, failed, missing, stale."""
+    from fp3o.status import examine, lines
+
+    print("\n".join(lines(examine(planning.load_suite(suite)), all_)))
+    return 0
+
+
+@app.command
+def rerun(
+    cell: Annotated[Positional[str], arg(metavar="CELL", help=CELL_HELP)],
+    *,
+    seed: Annotated[int | None, arg(metavar="K", help="Only the block of seeds that holds this one.")] = None,
+    suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
+    dry_run: Annotated[bool, arg(help="Only show what Snakemake would do.")] = False,
+) -> int:
+    """Train a cell of a suite again, by the Snakemake command it prints."""
+    import subprocess
+    from importlib.util import find_spec
+
+    from fp3o import provenance
+
+    if find_spec("snakemake") is None:
+        raise UserError("Snakemake is not installed: pip install 'fp3o[workflow]'")
+
+    chosen = planning.load_suite(suite)
+    the_cell = planning.Cell.parse(cell)
+    _, seeds = chosen.run(the_cell.id)
+    if seed is None:
+        blocks = planning.seed_blocks(seeds, chosen.seed_block)
+    else:
+        blocks = [provenance.block_of(chosen, the_cell, seed)]
+    command = [
+        "snakemake",
+        # Targets first: several of Snakemake's options swallow what follows them.
+        str(provenance.cell_path(suite, the_cell.id)),
+        "--forcerun",
+        *(f"train_s{block[0]}_{block[-1]}" for block in blocks),
+        "--config",
+        f"suite={suite}",
+        *(("--dry-run",) if dry_run else ()),
+    ]
+    print(shlex.join(command), flush=True)
+    return subprocess.run([sys.executable, "-m", *command], check=False, cwd=planning.repository()).returncode
+
+
 def find_local_modules() -> None:
     """A stranger's `module:factory` lies in the folder the command is called from."""
     here = os.getcwd()

@@ -295,7 +295,7 @@ def test_every_setting_and_option_is_documented(capsys: pytest.CaptureFixture[st
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--help") == 0
     shown = capsys.readouterr().out
-    for name in ("train", "evaluate", "list", "doctor", "check-env"):
+    for name in ("train", "evaluate", "list", "doctor", "check-env", "status", "rerun"):
         assert f"• {name} " in shown
         assert call(name, "--help") == 0
         assert "usage: fp3o" in capsys.readouterr().out
@@ -331,3 +331,22 @@ def test_check_env_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setitem(sys.modules, "fp3o.envs.pettingzoo", module)
     assert call("check-env", "mine:make") == 1
     assert "Tuple is not supported" in capsys.readouterr().out
+
+
+def test_rerun_prints_and_runs_snakemake(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    started: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        started.append(command)
+        return subprocess.CompletedProcess(command, 7)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    plan, seeds = cli.planning.load_suite("smoke").runs()[0]
+    assert call("rerun", plan.cell.id, "--suite", "smoke", "--seed", str(seeds[0])) == 7
+    target = f"results/smoke/cells/{plan.cell.id}.json"
+    rule = f"train_s{seeds[0]}_{seeds[-1]}"
+    assert started == [[sys.executable, "-m", "snakemake", target, "--forcerun", rule, "--config", "suite=smoke"]]
+    assert capsys.readouterr().out == f"snakemake {target} --forcerun {rule} --config suite=smoke\n"
+    assert call("rerun", plan.cell.id, "--suite", "smoke", "--seed", "99") == 2
+    assert call("rerun", CELL, "--suite", "smoke") == 2
+    assert len(started) == 1

@@ -1,0 +1,72 @@
+"""How far a suite has come: per cell, which seeds are done, resumable, waiting in DVC, or still to be trained."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from fp3o import plan, provenance
+
+State: TypeAlias = Literal["done", "diverged", "resumable", "in DVC", "failed", "missing"]
+STATES: tuple[State, ...] = ("done", "diverged", "resumable", "in DVC", "failed", "missing")
+
+
+class CellStatus(NamedTuple):
+    """One cell of a suite."""
+
+    cell: str
+    digest: str
+    seeds: dict[int, State]
+    stale: tuple[str, ...]
+    """Digests of runs on disk that the suite no longer plans: settings have changed since."""
+
+
+def examine(suite: plan.Suite) -> list[CellStatus]:
+    """Every planned cell, in the suite's order. Reads names and run.json only."""
+    runs_root = plan.suite_root(suite.name) / "runs"
+    waiting = {(run.plan.cell.id, run.seed) for run in provenance.not_pulled(suite)}
+    failed = {(entry["cell"], seed) for entry in provenance.failures(suite) for seed in entry["seeds"]}
+    found = []
+    for resolved, seeds in suite.runs():
+        resumable = {
+            seed
+            for block in plan.seed_blocks(seeds, suite.seed_block)
+            if provenance.resumable_from(suite.name, resolved, block) is not None
+            for seed in block
+        }
+        states = {}
+        for seed in seeds:
+            key = (resolved.cell.id, seed)
+            document = plan.run_directory(runs_root, resolved, seed) / "run.json"
+            states[seed] = _state(document, key in waiting, seed in resumable, key in failed)
+        folder = runs_root / resolved.cell.id
+        others = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+        stale = tuple(name for name in others if name != resolved.digest)
+        found.append(CellStatus(resolved.cell.id, resolved.digest, states, stale))
+    return found
+
+
+def _state(document: Path, waiting: bool, resumable: bool, failed: bool) -> State:
+    if document.is_file():
+        return "diverged" if json.loads(document.read_bytes())["status"] == "diverged" else "done"
+    return "in DVC" if waiting else "resumable" if resumable else "failed" if failed else "missing"
+
+
+def lines(cells: Iterable[CellStatus], everything: bool) -> list[str]:
+    """One line per cell that is not simply done (or per cell at all), then the sums."""
+    total: Counter[str] = Counter()
+    text = []
+    for cell in cells:
+        by_state: dict[str, list[int]] = {}
+        for seed, state in cell.seeds.items():
+            by_state.setdefault(state, []).append(seed)
+            total[state] += 1
+        if everything or set(by_state) - {"done", "missing"} or (len(by_state) > 1) or cell.stale:
+            parts = [f"{state} {plan.seeds_text(by_state[state])}" for state in STATES if state in by_state]
+            parts += [f"stale {', '.join(cell.stale)}"] if cell.stale else []
+            text.append(f"{cell.cell}\t{cell.digest}\t{'; '.join(parts)}")
+    text.append(", ".join(f"{total[state]} {state}" for state in STATES if total[state]) or "nothing planned")
+    return text

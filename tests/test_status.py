@@ -1,0 +1,63 @@
+"""fp3o status: every state a planned run can be in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fp3o import cli, plan, provenance, status
+from fp3o.training import checkpoint
+
+
+@pytest.fixture
+def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plan.Suite:
+    monkeypatch.setattr(plan, "suite_root", lambda name: tmp_path / name)
+    return plan.load_suite("smoke")
+
+
+def document(suite: plan.Suite, resolved: plan.Plan, seed: int) -> Path:
+    path = plan.run_directory(plan.suite_root(suite.name) / "runs", resolved, seed) / "run.json"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def test_nothing_yet(suite: plan.Suite, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = sum(len(seeds) for _, seeds in suite.runs())
+    with pytest.raises(SystemExit) as left:
+        cli.main(["status", "--suite", "smoke"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"{runs} missing\n"
+
+
+def test_every_state(suite: plan.Suite) -> None:
+    cells = suite.runs()
+    (first, seeds), (second, _), (third, _), (fourth, _) = cells[:4]
+    assert seeds == (0, 1)
+    document(suite, first, 0).write_text(json.dumps({"status": "finished"}))
+    document(suite, first, 1).write_text(json.dumps({"status": "diverged"}))
+    stale = document(suite, first, 2).parents[1].with_name("0123456789")
+    stale.mkdir()
+    block = plan.scratch_directory(plan.suite_root(suite.name) / "scratch", second, seeds)
+    block.mkdir(parents=True)
+    checkpoint.save(block / "resume.safetensors", {}, {"iteration": 12})
+    known = {f"{third.digest}-s1": {}}
+    provenance.write_json(provenance.manifest_path(suite.name), {"suite": "smoke", "runs": known})
+    log = provenance.train_log(suite.name, fourth, seeds)
+    log.parent.mkdir(parents=True)
+    log.write_text("--- attempt 1: fp3o train\nfp3o: the disk is full\n")
+    found = status.examine(suite)
+    assert [cell.seeds for cell in found[:4]] == [
+        {0: "done", 1: "diverged"},
+        {0: "resumable", 1: "resumable"},
+        {0: "missing", 1: "in DVC"},
+        {0: "failed", 1: "failed"},
+    ]
+    assert found[0].stale == ("0123456789",)
+    text = status.lines(found, everything=False)
+    assert text[0] == f"{first.cell.id}\t{first.digest}\tdone 0; diverged 1; stale 0123456789"
+    assert len(text) == 5
+    others = 2 * (len(cells) - 4)
+    assert text[-1] == f"1 done, 1 diverged, 2 resumable, 1 in DVC, 2 failed, {others + 1} missing"
+    assert len(status.lines(found, everything=True)) == len(cells) + 1
