@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -33,6 +34,12 @@ def devices(gpus: str) -> list[str]:
         return [name for name in visible.split(",") if name and name != "-1"]
     found = [m[1] for p in Path("/dev").glob("nvidia*") if (m := re.fullmatch(r"nvidia(\d+)", p.name))]
     return sorted(found, key=int)
+
+
+def reach_commands() -> None:
+    """Make this environment's commands (`fp3o`, `dvc` …) callable even where it was not activated."""
+    if shutil.which("fp3o") is None:
+        os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
 
 
 def slot_folder() -> Path:

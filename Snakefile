@@ -1,0 +1,49 @@
+# The whole reproduction. `snakemake` trains what is missing and builds every table, figure and the report;
+# `snakemake available` builds them from the runs that exist and trains nothing; `snakemake -n` says what would be done.
+# Suite: `snakemake --config suite=quick`.
+from snakemake.utils import min_version, validate
+
+min_version("9.10")
+
+validate(config, "workflow/schemas/config.schema.yaml")
+
+
+report: "workflow/report/workflow.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/statistics.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/cost.smk"
+
+
+# Every run file is listed by itself: a table that looks fresh would hide a run that is missing below it.
+rule all:
+    default_target: True
+    input:
+        RUNS,
+        ARTEFACTS,
+
+
+rule runs:
+    input:
+        RUNS,
+
+
+# Inputs of the statistics are then the runs that exist: common.smk.
+rule available:
+    input:
+        ARTEFACTS,
+
+
+onstart:
+    stop_unless_pulled()
+
+
+onerror:
+    summarise_failures()
+
+
+onsuccess:
+    summarise_failures()

@@ -1,0 +1,214 @@
+"""Behind `fp3o rerun`, `fp3o save` and `fp3o prune`.
+
+rerun(suite, cell, seed=None, extra=())   train a cell again through Snakemake; returns its exit code
+save(message="")                          runs of the paper suite into DVC and its store, once per sweep; lines to print
+prune(suite, delete=False)                runs, scratch and stored objects nothing refers to; lines to print
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fp3o import job, plan, provenance
+from fp3o.errors import UserError
+
+# The store travels with the repository, so it stays small; a larger one is a remote of one's own.
+STORE = Path("artifacts")
+STORE_LIMIT = 80_000_000
+STAGE = "runs"
+TRACKED = "paper"
+"""The suite under DVC (dvc.yaml); quick and smoke are rebuilt in minutes."""
+
+LOCK_WAIT_SECONDS = 600.0
+RETRY_SECONDS = 1.0
+
+
+# --- rerun ---------------------------------------------------------------------------------------------------------
+
+
+def rerun(suite: plan.Suite, cell: plan.Cell, seed: int | None = None, extra: Sequence[str] = ()) -> int:
+    """Train a cell of the suite again: prints the snakemake line and runs it; `extra` goes to snakemake (e.g. -n).
+
+    Seeds are trained in blocks, so the whole block of `seed` is trained again; without a seed every block is.
+    """
+    _, seeds = suite.run(cell.id)
+    blocks = plan.seed_blocks(seeds, suite.seed_block)
+    if seed is not None:
+        blocks = [provenance.block_of(suite, cell, seed)]
+    rules = [f"train_s{block[0]}_{block[-1]}" for block in blocks]
+    target = str(provenance.cell_path(suite.name, cell.id))
+    # Targets first: options with lists would swallow them.
+    command = ["snakemake", target, "--forcerun", *rules, "--config", f"suite={suite.name}", *extra]
+    print(shlex.join(command), flush=True)
+    job.reach_commands()
+    return subprocess.run(command, check=False).returncode
+
+
+# --- save ----------------------------------------------------------------------------------------------------------
+
+
+def save(message: str = "") -> list[str]:
+    """Put the finished runs of the paper suite into DVC and the store, and stage dvc.lock, manifest and tables in git.
+
+    One process at a time: others wait. Runs that are being written are left for the next save. With a message the
+    staged files are committed.
+    """
+    job.reach_commands()
+    suite = plan.load_suite(TRACKED)
+    with _alone():
+        objects = _finished_objects(plan.suite_root(TRACKED) / "runs")
+        _refuse_if_too_large(objects)
+        provenance.write_json(provenance.manifest_path(TRACKED), provenance.manifest(suite))
+        _dvc("commit", "--force", STAGE)
+        _dvc("push", STAGE)
+        removed = _prune_store(delete=True)
+        lines = [f"{len(objects)} files of {len(provenance.manifest(suite)['runs'])} runs are in {STORE}/"]
+        lines += [f"{len(removed)} superseded objects removed from {STORE}/"] if removed else []
+        return lines + _stage_in_git(message)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Hold the lock of `fp3o save` and `fp3o prune`, waiting for whoever has it."""
+    if not Path(".dvc").is_dir():
+        raise UserError("no .dvc folder here: run this in the repository's root folder")
+    folder = Path(".dvc/tmp")
+    folder.mkdir(exist_ok=True)
+    with (folder / "fp3o-save.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _dvc(*arguments: str) -> None:
+    """Call DVC; where its repository lock is held, or a sweep moved a file under it, try again."""
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while True:
+        command = ["dvc", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return
+        text = done.stderr + done.stdout
+        passing = "lock" in text.lower() or "No such file" in text or "FileNotFound" in text
+        if not passing or time.monotonic() > deadline:
+            detail = next(
+                (line for line in reversed(text.splitlines()) if line.startswith("ERROR")), text.strip()[-300:]
+            )
+            raise UserError(f"`{shlex.join(command)}` failed: {detail}")
+        time.sleep(RETRY_SECONDS)
+
+
+def _finished_objects(folder: Path) -> dict[str, tuple[Path, int]]:
+    """Distinct contents below a folder: md5 → an example and its size."""
+    objects: dict[str, tuple[Path, int]] = {}
+    for path in sorted(folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):  # A sweep may be at work.
+            if path.is_file():
+                content = path.read_bytes()
+                objects[hashlib.md5(content, usedforsecurity=False).hexdigest()] = (path, len(content))
+    return objects
+
+
+def _refuse_if_too_large(objects: dict[str, tuple[Path, int]]) -> None:
+    total = sum(size for _, size in objects.values())
+    if total <= STORE_LIMIT:
+        return
+    by_cell: dict[str, int] = {}
+    for path, size in objects.values():
+        cell = "/".join(path.parts[3:7])
+        by_cell[cell] = by_cell.get(cell, 0) + size
+    largest = sorted(by_cell.items(), key=lambda item: -item[1])[:3]
+    named = ", ".join(f"{cell} {size / 1e6:.1f} MB" for cell, size in largest)
+    raise UserError(
+        f"{STORE}/ would hold {total / 1e6:.1f} MB, more than {STORE_LIMIT / 1e6:.0f} MB (largest: {named}); "
+        "`fp3o prune` removes superseded runs, or push to a remote of your own: `dvc remote add -d`"
+    )
+
+
+def _stage_in_git(message: str) -> list[str]:
+    if not Path(".git").exists():
+        return ["no git here: nothing staged"]
+    root = plan.suite_root(TRACKED)
+    wanted = [
+        Path("dvc.lock"),
+        STORE,
+        provenance.manifest_path(TRACKED),
+        *(root / name for name in ("metrics.json", "scorecard.json", "tables")),
+    ]
+    paths = [str(path) for path in wanted if path.exists()]
+    subprocess.run(["git", "add", "--", *paths], check=True)
+    if not message:
+        return [f"staged in git: {' '.join(paths)}"]
+    done = subprocess.run(["git", "commit", "--quiet", "-m", message, "--", *paths], check=False)
+    return [f"committed: {' '.join(paths)}" if done.returncode == 0 else "nothing to commit"]
+
+
+# --- prune ---------------------------------------------------------------------------------------------------------
+
+
+def prune(suite: plan.Suite, delete: bool = False) -> list[str]:
+    """List what nothing refers to any more, one line each; with `delete`, remove it.
+
+    Run and scratch folders whose digest the suite does not plan; for the suite under DVC also objects of the store that
+    no current run has. Runs saved earlier stay in git's history.
+    """
+    root = plan.suite_root(suite.name)
+    planned = {(resolved.cell.id, resolved.digest) for resolved, _ in suite.runs()}
+    old = [
+        path
+        for part in ("runs", "scratch")
+        for path in sorted((root / part).glob("*/*/*/*/*"))
+        if path.is_dir() and (str(path.parent.relative_to(root / part)), path.name) not in planned
+    ]
+    lines = [f"{path} ({_size(path) / 1e6:.1f} MB)" for path in old]
+    if delete:
+        for path in old:
+            shutil.rmtree(path)
+    if suite.name == TRACKED and STORE.is_dir():
+        with _alone():
+            lines += [f"{path} ({size / 1e6:.1f} MB)" for path, size in _prune_store(delete)]
+    return lines
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _prune_store(delete: bool) -> list[tuple[Path, int]]:
+    """Objects in the store that dvc.lock does not refer to."""
+    wanted = _locked_objects()
+    unwanted = []
+    for path in sorted((STORE / "files" / "md5").glob("??/*")):
+        if path.parent.name + path.name not in wanted:
+            unwanted.append((path, path.stat().st_size))
+            if delete:
+                path.chmod(0o644)
+                path.unlink()
+    return unwanted
+
+
+def _locked_objects() -> set[str]:
+    """Names of every object of the runs in dvc.lock; other stages keep theirs in git."""
+    lock = Path("dvc.lock")
+    if not lock.is_file():
+        return set()
+    wanted: set[str] = set()
+    document: dict[str, Any] = yaml.safe_load(lock.read_text())
+    for out in document["stages"].get(STAGE, {}).get("outs", []):
+        name = out["md5"]
+        listing = STORE / "files" / "md5" / name[:2] / name[2:]
+        if not listing.is_file():
+            raise UserError(f"{listing} is not in the store: `dvc push` first; nothing was removed")
+        wanted.update([name, *(entry["md5"] for entry in json.loads(listing.read_text()))])
+    return wanted

@@ -1,0 +1,110 @@
+# Names and helpers of all rules; nothing is decided here that fp3o.plan does not decide.
+import json
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+sys.path.insert(0, workflow.basedir)
+
+from fp3o import job, plan, provenance
+
+job.reach_commands()
+
+PYTHON = sys.executable
+SUITE = config["suite"]
+ROOT = str(plan.suite_root(SUITE))
+try:
+    suite = plan.load_suite(SUITE)
+    planned = suite.runs()
+except plan.UserError as error:
+    raise WorkflowError(str(error)) from None
+
+# Parts of a job's command line that do not belong to any rule.
+JOB = f"{PYTHON} -m fp3o.job --gpus {config['gpus']} --per-gpu {config['jobs_per_gpu']}"
+
+
+wildcard_constraints:
+    cell=r"[^/]+/[^/]+/[^/]+/[^/]+",
+    digest=r"[0-9a-f]{10}",
+    artefact=r"[a-z0-9-]+",
+
+
+def run_file(resolved, seed, name):
+    return f"{ROOT}/runs/{resolved.cell.id}/{resolved.digest}/seed-{seed}/{name}"
+
+
+def artefact_names(*kinds):
+    return [artefact.name for artefact in suite.artefacts if artefact.kind in kinds]
+
+
+def only_available():
+    """Whether `snakemake available` was asked for. Known only once the DAG is built: call from input functions."""
+    return "available" in workflow.dag_settings.targets
+
+
+def documents(cells):
+    """run.json of every planned run of these cells, or of those that exist."""
+    names = [
+        run_file(resolved, seed, "run.json")
+        for resolved, seeds in (suite.run(cell) for cell in cells)
+        for seed in seeds
+    ]
+    return [name for name in names if os.path.exists(name)] if only_available() else names
+
+
+def runs_of_cell(wildcards):
+    return documents([wildcards.cell])
+
+
+def runs_of_artefact(wildcards):
+    return documents([cell.id for cell in suite.artefact(wildcards.artefact).cells])
+
+
+def runs_of_suite(wildcards):
+    return documents([resolved.cell.id for resolved, _ in planned])
+
+
+def plan_file(name):
+    return f"{ROOT}/plan/{name}.json"
+
+
+def write_plans():
+    """What each artefact is made of, as files: a changed plan is a changed input, an equal one keeps its time."""
+    for artefact in suite.artefacts:
+        cells = [] if artefact.kind == "cost" else [suite.run(cell.id) for cell in artefact.cells]
+        content = {
+            "artefact": artefact.name,
+            "kind": artefact.kind,
+            "caption": artefact.caption,
+            "paper": artefact.paper,
+            "cells": [[resolved.cell.id, resolved.digest, list(seeds)] for resolved, seeds in cells],
+        }
+        path = Path(plan_file(artefact.name))
+        text = json.dumps(content, indent=1, sort_keys=True)
+        if not path.exists() or path.read_text() != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(f".{os.getpid()}")
+            part.write_text(text)
+            part.replace(path)
+
+
+def stop_unless_pulled():
+    if not config["retrain"] and (message := provenance.guard_message(suite)):
+        raise WorkflowError(message)
+
+
+def summarise_failures():
+    for line in provenance.report_failures(suite):
+        print(line, file=sys.stderr)
+
+
+write_plans()
+
+RUNS = [run_file(resolved, seed, name) for resolved, seeds in planned for seed in seeds for name in plan.RUN_FILES]
+STATISTICS_CODE = sorted(str(p) for p in Path("fp3o/statistics").glob("*.py"))
+PUBLISHED = sorted(str(p) for p in Path("benchmarks/published").glob("*.csv"))
+CELLS = [f"{ROOT}/cells/{resolved.cell.id}.json" for resolved, _ in planned]
+TABLES = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("table") for kind in ("csv", "md", "tex")]
+ARTEFACTS = [*TABLES, f"{ROOT}/manifest.json", f"{ROOT}/metrics.json"]
