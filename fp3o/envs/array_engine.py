@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.checks import checked_seeds, checked_slots
-from fp3o.envs.draws import UniformDraws
+from fp3o.envs.draws import uniform_draws
 from fp3o.envs.options import REVISIONS
 from fp3o.envs.protocol import Bools, Doubles, EnvSpec, Episode, Snapshot, Transition
 from fp3o.errors import UserError
@@ -41,7 +41,6 @@ class ArrayEngine(ABC):
         self.slots = checked_slots(slots)
         self.auto_reset = auto_reset
         self.options = options
-        self._draws = UniformDraws()
         self._seeds = np.zeros(slots, dtype=np.uint64)
         self._episodes = np.zeros(slots, dtype=np.int64)  # number of the running episode of each slot
         self._lengths = np.zeros(slots, dtype=np.int64)
@@ -69,8 +68,8 @@ class ArrayEngine(ABC):
         """Called after `_arrays` have been overwritten by a saved state."""
 
     def _uniforms(self, rows: NDArray[np.int64], count: int) -> Doubles:
-        """[rows, count] uniform numbers of each slot's running episode."""
-        return self._draws(self._seeds[rows], self._episodes[rows], count)
+        """[count, rows] uniform numbers of each slot's running episode."""
+        return uniform_draws(self._seeds[rows], self._episodes[rows], count)
 
     def reset(self, seeds: NDArray[np.uint64]) -> Snapshot:
         self._seeds[:] = checked_seeds(seeds, self.slots)
@@ -86,8 +85,9 @@ class ArrayEngine(ABC):
         if not self._started:
             raise UserError(f"{self.domain}/{self.task}: step before reset")
         running = self._ending == RUNNING
+        frozen = not (self.auto_reset or running.all())
         reward, score, terminated, truncated = self._advance(actions, running)
-        if not running.all():
+        if frozen:
             # Frozen slots earn nothing and stay marked the way they ended.
             reward = np.where(running[:, None], reward, 0.0)
             score = np.where(running, score, 0.0)
@@ -96,9 +96,16 @@ class ArrayEngine(ABC):
         self._returns += score
         self._lengths += running
         over = terminated | truncated
-        final = _copied(self._look()) if over.any() else None
+        if not over.any():
+            return Transition(self._look(), reward, terminated, truncated, None, [])
+        final = _copied(self._look())
         ended = np.flatnonzero(over & running)
-        episodes = [self._episode(int(row)) for row in ended]
+        episodes = [
+            Episode(slot, total, total * self.share_of_agent, length, won=None)
+            for slot, total, length in zip(
+                ended.tolist(), self._returns[ended].tolist(), self._lengths[ended].tolist(), strict=True
+            )
+        ]
         if not self.auto_reset:
             self._ending[ended] = np.where(terminated[ended], TERMINATED, TRUNCATED)
         elif len(ended):
@@ -107,10 +114,6 @@ class ArrayEngine(ABC):
             self._returns[ended] = 0.0
             self._begin(ended)
         return Transition(self._look(), reward, terminated, truncated, final, episodes)
-
-    def _episode(self, slot: int) -> Episode:
-        total = float(self._returns[slot])
-        return Episode(slot, total, total * self.share_of_agent, int(self._lengths[slot]), won=None)
 
     def snapshot(self) -> Snapshot:
         return self._look()

@@ -26,22 +26,24 @@ def checked_seeds(seeds: NDArray[Any], slots: int) -> Seeds:
     return given.astype(np.uint64)
 
 
-def checked_choices(actions: NDArray[Any], choices: NDArray[np.int64], slots: int) -> NDArray[np.int64]:
-    """Categorical actions [N, A, sub-actions]; `choices` [A, sub-actions] says how many each agent really has."""
+def checked_choices(actions: NDArray[Any], choices: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Categorical actions [N, A, sub-actions]; `choices`, of that shape, says how many each agent really has."""
     given = np.asarray(actions)
-    shape = (slots, *choices.shape)
     if given.dtype.kind not in "iu":
-        raise UserError(f"actions are {given.dtype}; allowed: integers of shape {shape}")
-    if given.shape != shape:
-        raise UserError(f"actions have shape {given.shape}; allowed: {shape} (environments, agents, sub-actions)")
-    if given.min() < 0 or (given >= choices).any():
-        worst = np.argwhere((given < 0) | (given >= choices))[0]
-        slot, agent, part = (int(i) for i in worst)
+        raise UserError(f"actions are {given.dtype}; allowed: integers of shape {choices.shape}")
+    if given.shape != choices.shape:
         raise UserError(
-            f"action {int(given[slot, agent, part])} of agent {agent} in environment {slot} does not exist; "
-            f"allowed: 0 to {int(choices[agent, part]) - 1}"
+            f"actions have shape {given.shape}; allowed: {choices.shape} (environments, agents, sub-actions)"
         )
-    return given.astype(np.int64, copy=False)
+    whole = given.astype(np.int64, copy=False)
+    # As unsigned numbers negative ones are huge: one comparison finds both kinds of nonsense.
+    if (whole.view(np.uint64) >= choices.view(np.uint64)).any():
+        slot, agent, part = (int(i) for i in np.argwhere((whole < 0) | (whole >= choices))[0])
+        raise UserError(
+            f"action {int(whole[slot, agent, part])} of agent {agent} in environment {slot} does not exist; "
+            f"allowed: 0 to {int(choices[slot, agent, part]) - 1}"
+        )
+    return whole
 
 
 def checked_reals(actions: NDArray[Any], agents: int, size: int, slots: int) -> NDArray[np.float64]:

@@ -216,7 +216,7 @@ class MatrixGames(ArrayEngine):
         self._payoff = np.stack([node.payoff.reshape(-1) for node in game.nodes])  # [nodes, joint choices]
         self._follows = np.stack([node.follows.reshape(-1) for node in game.nodes])
         self._game = game
-        self._choices = np.array(game.choices, dtype=np.int64)[:, None]
+        self._choices = np.tile(np.array(game.choices, dtype=np.int64)[:, None], (slots, 1, 1))
         spec = EnvSpec(
             agents=agents,
             observation_size=longest + agents,
@@ -233,10 +233,10 @@ class MatrixGames(ArrayEngine):
         if len(starts) == 1:
             self._node[rows] = starts[0]
         else:
-            self._node[rows] = starts[(self._uniforms(rows, 1)[:, 0] * len(starts)).astype(np.int64)]
+            self._node[rows] = starts[(self._uniforms(rows, 1)[0] * len(starts)).astype(np.int64)]
 
     def _advance(self, actions: NDArray[np.int64], running: Bools) -> Outcome:
-        chosen = checked_choices(actions, self._choices, self.slots)[:, :, 0]
+        chosen = checked_choices(actions, self._choices)[:, :, 0]
         legal = np.take_along_axis(self._legal[self._node], chosen[:, :, None], axis=2)[:, :, 0]
         if not legal[running].all():
             slot, agent = (int(i) for i in np.argwhere(~legal & running[:, None])[0])
@@ -284,7 +284,7 @@ class TargetGames(ArrayEngine):
         self._target = np.zeros(slots)
 
     def _begin(self, rows: NDArray[np.int64]) -> None:
-        self._target[rows] = 2.0 * self._uniforms(rows, 1)[:, 0] - 1.0
+        self._target[rows] = 2.0 * self._uniforms(rows, 1)[0] - 1.0
 
     def _advance(self, actions: Doubles, running: Bools) -> Outcome:
         given = checked_reals(actions, self.spec.agents, self.spec.action.sizes[0], self.slots)

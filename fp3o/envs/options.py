@@ -67,6 +67,12 @@ class SmacOptions:
 
     backend: Literal["embedded", "starcraft2"] = "embedded"
     """embedded: our battle engine. starcraft2: the real game through the smac package."""
+    layout: Literal["agent", "default"] = "agent"
+    """agent: what the paper trained on (last actions, agent id, agent-specific state). default: the smac package's."""
+    profile: Literal["liberty", "legacy"] = "liberty"
+    """Unit data of the embedded engine. liberty: what SMAC's maps load. legacy: Legacy of the Void, for comparison."""
+    choke_width: float = 4.0
+    """Cells between the corridor map's chambers; the map archive allows 2 to 6."""
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from fp3o.envs import make
-from fp3o.envs.draws import UniformDraws
+from fp3o.envs.draws import uniform_draws
 from fp3o.envs.matrix import GAMES
-from fp3o.envs.options import MatrixOptions
+from fp3o.envs.mpe import TASKS
+from fp3o.envs.options import MatrixOptions, MpeOptions
 from fp3o.envs.protocol import BatchEnv, Snapshot, Transition, episode_generator, slot_seeds
 from fp3o.errors import UserError
 
 ENGINES = [("matrix", task, MatrixOptions()) for task in GAMES]
-NAMES = [f"{domain}-{task}-{getattr(options, 'flavour', '')}" for domain, task, options in ENGINES]
+ENGINES += [("mpe", task, MpeOptions(flavour=flavour)) for task in TASKS for flavour in ("mappo", "mpe2")]  # type: ignore
+NAMES = [f"{domain}/{task}{'/' + options.flavour if domain == 'mpe' else ''}" for domain, task, options in ENGINES]
 every_engine = pytest.mark.parametrize(("domain", "task", "options"), ENGINES, ids=NAMES)
 
 
@@ -76,13 +78,25 @@ def test_episode_generators_differ_by_slot_and_episode() -> None:
     assert len(set(first.values())) == 9
 
 
-def test_batched_draws_are_the_episode_generators() -> None:
-    seeds = slot_seeds(7, "train", 5)
-    episodes = np.array([0, 3, 1, 0, 9])
-    draws = UniformDraws()
-    draws(seeds, episodes + 1, 3)  # earlier use leaves no trace
-    expected = [episode_generator(int(s), int(e)).random(11) for s, e in zip(seeds, episodes, strict=True)]
-    assert np.array_equal(draws(seeds, episodes, 11), expected)
+def test_draws_depend_on_seed_and_episode_only() -> None:
+    seeds, episodes = slot_seeds(7, "train", 5), np.array([0, 3, 1, 0, 9])
+    drawn = uniform_draws(seeds, episodes, 11)
+    assert drawn.shape == (11, 5)
+    assert np.array_equal(drawn[:4, 2:3], uniform_draws(seeds[2:3], episodes[2:3], 4))
+
+
+def test_draws_are_uniform_and_independent() -> None:
+    """Over positions, neighbouring episodes, and neighbouring seeds: 20 equal bins, and no correlation."""
+    same_slot = uniform_draws(np.full(5000, 12345, dtype=np.uint64), np.arange(5000), 4)
+    same_episode = uniform_draws(np.arange(5000, dtype=np.uint64), np.zeros(5000, dtype=np.int64), 4)
+    for drawn in (same_slot, same_episode):
+        assert len(np.unique(drawn)) == drawn.size
+        for row in drawn:
+            counts = np.histogram(row, bins=20, range=(0.0, 1.0))[0]
+            assert ((counts - 250) ** 2 / 250).sum() < 43.8  # 99.9 % of chi-square with 19 degrees of freedom
+            assert abs(np.corrcoef(row[:-1], row[1:])[0, 1]) < 0.05
+        between = np.corrcoef(drawn)[np.triu_indices(4, 1)]
+        assert np.abs(between).max() < 0.05
 
 
 @every_engine
@@ -212,7 +226,7 @@ def test_bad_input_is_one_clear_line(domain: str, task: str, options: object) ->
         env.load_state_dict({})
 
 
-@pytest.mark.parametrize("domain", ["matrix"])
+@pytest.mark.parametrize("domain", ["matrix", "mpe"])
 def test_unknown_names_list_the_allowed_ones(domain: str) -> None:
     with pytest.raises(UserError, match=f"unknown task 'nonsense' in {domain}; allowed: .*, "):
         make(domain, "nonsense", 1)
