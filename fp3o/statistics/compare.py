@@ -18,7 +18,7 @@ from fp3o.statistics.intervals import (
     welch,
 )
 from fp3o.statistics.published import Published, scores
-from fp3o.statistics.scores import protocol_of
+from fp3o.statistics.scores import departures, protocol_of
 
 Verdict = Literal["consistent", "differs", "undecided"]
 ALPHA = 0.05
@@ -129,8 +129,8 @@ def sentence(cell: str, values: Sequence[float], deviations: Sequence[str] = ())
     if comparison is None:
         return f"{ours}, no published value"
     theirs = comparison.published
-    if deviations:
-        words = f"not compared, deviates from the paper: {'; '.join(deviations)}"
+    if departures(deviations):
+        words = f"not compared, deviates from the paper: {'; '.join(departures(deviations))}"
     elif comparison.verdict == "undecided" and n > 1:
         low, high = (_plus_minus(bound, None) for bound in (comparison.low, comparison.high))
         words = f"undecided (95 % interval of the difference {low} … {high})"

@@ -71,6 +71,11 @@ def protocol_of(cell: str) -> Protocol:
     return PROTOCOLS.get(cell.split("/")[0], _RETURN)
 
 
+def departures(deviations: Iterable[str]) -> tuple[str, ...]:
+    """Those deviations of a plan that make its score another quantity than the published one of the same cell."""
+    return tuple(sorted(text for text in deviations if not text.startswith(_HARMLESS) and "(variant " not in text))
+
+
 class Planned(NamedTuple):
     """A cell as the suite wants it: which configuration, which seeds."""
 
@@ -140,8 +145,7 @@ class CellRuns:
     @property
     def deviations(self) -> tuple[str, ...]:
         """Where the settings depart from the paper's cell, over all seeds, other than by the variant the cell names."""
-        found = {text for run in self.runs for text in run.document["deviations"]}
-        return tuple(sorted(text for text in found if not text.startswith(_HARMLESS) and "(variant " not in text))
+        return departures({text for run in self.runs for text in run.document["deviations"]})
 
     def scores(self, reduction: Reduction | None = None) -> list[float]:
         """One number per seed that has one (a seed that diverged counts with its last finite evaluations)."""

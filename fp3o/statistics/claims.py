@@ -1,0 +1,417 @@
+"""The paper's claims as a ledger: each one test on our runs, one verdict, and how much of its evidence exists.
+
+Comparisons over several rows use the stratified rank sum (U of every row against its mean and variance under no
+difference); the effect shown is P(A > B), the chance that a random seed of A beats a random seed of B, mean over rows.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from fp3o.statistics import aggregate
+from fp3o.statistics.intervals import adjust, equivalent, mean_interval, summarise, welch
+from fp3o.statistics.scores import CellRuns, Run, protocol_of
+from fp3o.statistics.suites import SuiteRuns
+
+ClaimVerdict = Literal["supported", "contradicted", "undecided", "not run"]
+ALPHA = 0.05
+
+
+class Finding(NamedTuple):
+    """What our runs say about a claim."""
+
+    verdict: ClaimVerdict
+    evidence: str
+    found: int
+    """Comparisons (or cells) available."""
+    needed: int
+    """Of how many in the suite."""
+
+
+class Claim(NamedTuple):
+    """A sentence of the paper, or a check of ours."""
+
+    name: str
+    text: str
+    source: str
+    """Label in the paper; "ours" for confounds the paper does not control."""
+    test: Callable[[SuiteRuns], Finding]
+
+
+Pair = tuple[str, str]
+
+MAMUJOCO = ("reacher-2x1", "ant-2x4", "walker2d-2x3", "hopper-3x1", "halfcheetah-6x1", "swimmer-8x2")
+SMAC = ("bane_vs_bane", "2c_vs_64zg", "3s5z", "5m_vs_6m", "corridor", "6h_vs_8z")
+MORE_SMAC = (*SMAC, "10m_vs_11m", "3s5z_vs_3s6z")
+SHARINGS = ("full", "partial", "none")
+
+
+# --- Pieces of tests ----------------------------------------------------------------------------------------------
+
+
+def scores_of(data: SuiteRuns, cell: str) -> list[float]:
+    """Scores of a cell of the suite; none where it was not run or departs from the paper's settings."""
+    found = data.cells.get(cell)
+    return [] if found is None or found.deviations else found.scores()
+
+
+def available(data: SuiteRuns, pairs: Sequence[Pair]) -> list[tuple[list[float], list[float]]]:
+    """Both sides of every pair that has at least two seeds on each."""
+    both = [(scores_of(data, a), scores_of(data, b)) for a, b in pairs]
+    return [(a, b) for a, b in both if len(a) > 1 and len(b) > 1]
+
+
+def rank_sum(samples: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[float, float]:
+    """Stratified rank sum: P(A > B) averaged over rows and the two-sided p of no difference in any row."""
+    excess = variance = 0.0
+    chances = []
+    for a, b in samples:
+        n, m = len(a), len(b)
+        chance = float(aggregate.probability_of_improvement(a, b))
+        chances.append(chance)
+        ties = np.unique([*a, *b], return_counts=True)[1]
+        correction = float((ties**3 - ties).sum()) / ((n + m) * (n + m - 1))
+        excess += (chance - 0.5) * n * m
+        variance += n * m / 12 * (n + m + 1 - correction)
+    p = 1.0 if variance <= 0 else float(2 * stats.norm.sf(abs(excess) / math.sqrt(variance)))
+    return float(np.mean(chances)), p
+
+
+def better(data: SuiteRuns, pairs: Sequence[Pair], what: str) -> Finding:
+    """A above B over all pairs that exist."""
+    samples = available(data, pairs)
+    if not samples:
+        return Finding("not run", "", 0, len(pairs))
+    chance, p = rank_sum(samples)
+    verdict: ClaimVerdict = "undecided" if p >= ALPHA else "supported" if chance > 0.5 else "contradicted"
+    return Finding(verdict, f"{what}: P = {chance:.2f}, p = {_p(p)}", len(samples), len(pairs))
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else "< 0.001"
+
+
+def together(findings: Sequence[Finding]) -> Finding:
+    """A claim of several parts: contradicted by any, supported by all, else undecided."""
+    done = [finding for finding in findings if finding.verdict != "not run"]
+    found, needed = sum(f.found for f in findings), sum(f.needed for f in findings)
+    if not done:
+        return Finding("not run", "", 0, needed)
+    evidence = "; ".join(finding.evidence for finding in done)
+    verdicts = {finding.verdict for finding in findings}
+    if "contradicted" in verdicts:
+        return Finding("contradicted", evidence, found, needed)
+    return Finding("supported" if verdicts == {"supported"} else "undecided", evidence, found, needed)
+
+
+def best_of_four(data: SuiteRuns, domain: str, tasks: Sequence[str], published: str) -> Finding:
+    """FP3O against each of the three baselines, and in how many complete rows it is best."""
+    rows = [f"{domain}/{task}/{sharing}" for sharing in SHARINGS for task in tasks]
+    parts = [
+        better(data, [(f"{row}/fp3o", f"{row}/{other}") for row in rows], f"FP3O over {other.upper()}")
+        for other in ("happo", "mappo", "ippo")
+    ]
+    whole = together(parts)
+    best = complete = 0
+    for row in rows:
+        members = [scores_of(data, f"{row}/{label}") for label in ("fp3o", "happo", "mappo", "ippo")]
+        if all(members):
+            statistic = protocol_of(row).statistic
+            centres = [round(summarise(values, statistic).centre, 1) for values in members]
+            complete += 1
+            best += centres[0] == max(centres)
+    if whole.verdict == "not run":
+        return whole
+    text = f"best or tied in {best} of {complete} complete rows (paper: {published}); {whole.evidence}"
+    return whole._replace(evidence=text)
+
+
+def same(data: SuiteRuns, pairs: Sequence[Pair]) -> Finding:
+    """A and B equivalent within 10 % of B or one spread of B (win rates: 10 points)."""
+    samples = [(a, b, pair[1]) for pair in pairs for a, b in available(data, [pair])]
+    if not samples:
+        return Finding("not run", "", 0, len(pairs))
+    equal, p_values = 0, []
+    for a, b, cell in samples:
+        ours, theirs = summarise(a, "mean"), summarise(b, "mean")
+        margin = protocol_of(cell).margin or max(0.1 * abs(theirs.centre), theirs.spread)
+        equal += equivalent(ours, theirs, margin)
+        p_values.append(welch(ours, theirs).p)
+    apart = sum(p < ALPHA for p in adjust(p_values))
+    verdict: ClaimVerdict = "contradicted" if apart else "supported" if equal == len(pairs) else "undecided"
+    text = f"equivalent in {equal}, different in {apart} of {len(samples)} comparisons"
+    return Finding(verdict, text, len(samples), len(pairs))
+
+
+# --- Tests of their own -------------------------------------------------------------------------------------------
+
+
+def happo_drops(data: SuiteRuns) -> Finding:
+    """HAPPO without sharing above HAPPO with, on SMAC and MAMuJoCo."""
+    tasks = [f"smac/{task}" for task in SMAC] + [f"mamujoco/{task}" for task in MAMUJOCO]
+    return together(
+        [
+            better(data, [(f"{t}/none/happo", f"{t}/{sharing}/happo") for t in tasks], f"none over {sharing}")
+            for sharing in ("full", "partial")
+        ]
+    )
+
+
+def stuck_seeds(data: SuiteRuns) -> Finding:
+    """Seeds that end at a win rate of 0 on 6h_vs_8z, partial sharing: Fisher's exact test."""
+    cells = {label: scores_of(data, f"smac/6h_vs_8z/partial/{label}") for label in ("mappo", "happo", "fp3o")}
+    done = sum(bool(values) for values in cells.values())
+    if done < 3:
+        return Finding("not run", "", done, 3)
+    others = cells["mappo"] + cells["happo"]
+    stuck, ours = sum(v == 0 for v in others), sum(v == 0 for v in cells["fp3o"])
+    table = np.array([[stuck, len(others) - stuck], [ours, len(cells["fp3o"]) - ours]])
+    p = float(stats.fisher_exact(table).pvalue)
+    verdict: ClaimVerdict = (
+        "contradicted" if ours and not stuck else "supported" if p < ALPHA and not ours else "undecided"
+    )
+    text = f"at 0: {stuck} of {len(others)} MAPPO and HAPPO seeds, {ours} of {len(cells['fp3o'])} FP3O; p = {_p(p)}"
+    return Finding(verdict, text, 3, 3)
+
+
+def turn_divergence(run: Run) -> dict[int, list[float]]:
+    """KL of the policy after each turn against the rollout policy, one value per iteration and learning agent."""
+    found: dict[int, list[float]] = {}
+    for name, column in run.iterations().items():
+        match = re.fullmatch(r"kl_turn(\d+)(?:_agent\d+)?", name)
+        if match:
+            found.setdefault(int(match[1]), []).extend(column[np.isfinite(column)].tolist())
+    return {turn: values for turn, values in sorted(found.items()) if values}
+
+
+def divergence_grows(data: SuiteRuns) -> Finding:
+    """Per seed, Spearman's correlation of turn and mean KL of that turn; the seeds' mean above 0."""
+    cell = data.cells.get("smac/3s5z/full/happo")
+    trends = []
+    for run in cell.runs if cell and not cell.deviations else ():
+        turns = turn_divergence(run)
+        if len(turns) > 2:
+            means = [float(np.mean(values)) for values in turns.values()]
+            trends.append(float(stats.spearmanr(list(turns), means).statistic))
+    if len(trends) < 2:
+        return Finding("not run", "", len(trends), 5)
+    interval = mean_interval(trends)
+    verdict: ClaimVerdict = "supported" if interval.low > 0 else "contradicted" if interval.high < 0 else "undecided"
+    return Finding(verdict, f"rank correlation of turn and KL {np.mean(trends):.2f}", len(trends), 5)
+
+
+MATCHING_SIZES = (100, 200, 500, 1000)
+
+
+def matching(cell: CellRuns) -> tuple[int, int]:
+    """Iterations in which condition and constraint agree, and all iterations that say so."""
+    agree = total = 0
+    for run in cell.runs:
+        column = run.iterations().get("match")
+        if column is not None:
+            known = column[np.isfinite(column)]
+            agree, total = agree + int(known.sum()), total + len(known)
+    return agree, total
+
+
+def matching_rises(data: SuiteRuns) -> Finding:
+    """Cochran–Armitage trend of the matching degree over rollout sizes, task by sharing."""
+    places = [f"{task}/{sharing}" for task in ("mamujoco/reacher-2x1", "smac/2c_vs_64zg") for sharing in SHARINGS]
+    scores: list[float] = []
+    for place in places:
+        names = [f"{place}/fp3o-rollout-{size}" for size in MATCHING_SIZES]
+        counts = [matching(data.cells[name]) if name in data.cells else (0, 0) for name in names]
+        if all(total for _, total in counts):
+            scores.append(trend(counts, [math.log(size) for size in MATCHING_SIZES]))
+    if not scores:
+        return Finding("not run", "", 0, len(places))
+    rising, falling = sum(z > 1.96 for z in scores), sum(z < -1.96 for z in scores)
+    verdict: ClaimVerdict = "contradicted" if falling else "supported" if rising == len(places) else "undecided"
+    return Finding(verdict, f"rises in {rising}, falls in {falling} of {len(scores)} places", len(scores), len(places))
+
+
+def trend(counts: Sequence[tuple[int, int]], doses: Sequence[float]) -> float:
+    """Cochran–Armitage z of successes among trials over doses."""
+    successes = np.array([agree for agree, _ in counts], float)
+    trials = np.array([total for _, total in counts], float)
+    dose = np.asarray(doses)
+    share = successes.sum() / trials.sum()
+    centred = dose - (trials * dose).sum() / trials.sum()
+    variance = share * (1 - share) * (trials * centred**2).sum()
+    return float((centred * (successes - trials * share)).sum() / math.sqrt(variance)) if variance > 0 else 0.0
+
+
+def seed_spread(cell: CellRuns, part: float = 1.0) -> float | None:
+    """Standard deviation over seeds, averaged over the first `part` of the evaluations all seeds have."""
+    length = min((len(run.curve.value) for run in cell.runs), default=0)
+    if len(cell.runs) < 2 or length == 0:
+        return None
+    curves = np.stack([run.curve.value[:length] for run in cell.runs])
+    return float(curves[:, : max(1, round(length * part))].std(0, ddof=1).mean())
+
+
+def less_spread(data: SuiteRuns, pairs: Sequence[Pair], part: float, what: str) -> Finding:
+    """A varies less over seeds than B: sign test over the pairs (four or five alone cannot decide)."""
+    known = [(data.cells[a], data.cells[b]) for a, b in pairs if a in data.cells and b in data.cells]
+    spreads = [(seed_spread(a, part), seed_spread(b, part)) for a, b in known if not a.deviations and not b.deviations]
+    both = [(a, b) for a, b in spreads if a is not None and b is not None]
+    if not both:
+        return Finding("not run", "", 0, len(pairs))
+    less = sum(a < b for a, b in both)
+    p = float(stats.binomtest(less, len(both)).pvalue)
+    verdict: ClaimVerdict = "undecided" if p >= ALPHA else "supported" if less > len(both) / 2 else "contradicted"
+    mean = ", ".join(f"{a:.1f} against {b:.1f}" for a, b in both[:3])
+    return Finding(verdict, f"{what} in {less} of {len(both)}: {mean}; p = {_p(p)}", len(both), len(pairs))
+
+
+def rows_of(a: str, b: str, domains: Sequence[tuple[str, Sequence[str]]], sharings: Sequence[str]) -> list[Pair]:
+    """The pair of algorithms in every row of the given tasks and sharings."""
+    return [
+        (f"{domain}/{task}/{sharing}/{a}", f"{domain}/{task}/{sharing}/{b}")
+        for domain, tasks in domains
+        for sharing in sharings
+        for task in tasks
+    ]
+
+
+BOTH = (("mamujoco", MAMUJOCO), ("smac", SMAC))
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "C1",
+        "FP3O is best of four on MAMuJoCo",
+        "table_MAMuJoCo_results",
+        lambda d: best_of_four(d, "mamujoco", MAMUJOCO, "15 of 18"),
+    ),
+    Claim(
+        "C2",
+        "FP3O is best of four on SMAC",
+        "table_SMAC_results",
+        lambda d: best_of_four(d, "smac", SMAC, "17 of 18"),
+    ),
+    Claim("C3", "HAPPO loses under full and partial sharing", "section_Performances_on_SMAC", happo_drops),
+    Claim(
+        "C4",
+        "Partial sharing hurts HAPPO more than full sharing",
+        "appendix_additional_exp",
+        lambda d: better(
+            d, [(f"{x}/{t}/full/happo", f"{x}/{t}/partial/happo") for x, ts in BOTH for t in ts], "full over partial"
+        ),
+    ),
+    Claim(
+        "C5",
+        "IPPO fails on Walker and Swimmer",
+        "table_MAMuJoCo_results",
+        lambda d: better(
+            d, rows_of("mappo", "ippo", [("mamujoco", ("walker2d-2x3", "swimmer-8x2"))], SHARINGS), "MAPPO over IPPO"
+        ),
+    ),
+    Claim(
+        "C6",
+        "Some MAPPO and HAPPO seeds stay at 0 on 6h_vs_8z under partial sharing, no FP3O seed does",
+        "fig_appendix_convergence_monitoring",
+        stuck_seeds,
+    ),
+    Claim("C7", "HAPPO's KL grows along the update order under full sharing", "fig_happo_kl", divergence_grows),
+    Claim("C8", "The matching degree rises with the rollout size", "fig_matching_degree", matching_rises),
+    Claim(
+        "C9",
+        "The dependent step adds to the independent step",
+        "fig_appendix_ablation",
+        lambda d: better(
+            d,
+            rows_of("fp3o", "fp3o-independent", [("mamujoco", ("hopper-3x1",)), ("smac", ("5m_vs_6m",))], SHARINGS),
+            "both steps over one",
+        ),
+    ),
+    Claim(
+        "C10",
+        "Average and random split perform alike",
+        "fig_appendix_random_average",
+        lambda d: same(
+            d,
+            rows_of("fp3o-random-split", "fp3o", [("mamujoco", ("halfcheetah-6x1",)), ("smac", ("3s5z",))], ["full"]),
+        ),
+    ),
+    Claim(
+        "C11",
+        "Clipping alone performs like FP3O",
+        "table_appendix_approximation_analysis",
+        lambda d: same(
+            d,
+            [
+                *rows_of("fp3o-clipping-only", "fp3o", [("mamujoco", ("reacher-2x1", "hopper-3x1"))], ["none"]),
+                *rows_of("fp3o-clipping-only", "fp3o", [("smac", ("3s5z", "6h_vs_8z"))], ["full"]),
+            ],
+        ),
+    ),
+    Claim(
+        "C13",
+        "A2PO is worse than FP3O under full sharing, and blocks help it",
+        "fig_appendix_a2po_3s5z",
+        lambda d: together(
+            [
+                better(d, rows_of("fp3o", "a2po", [("smac", ("3s5z",))], ["full"]), "FP3O over A2PO"),
+                better(d, rows_of("a2po", "a2po-no-blocks", [("smac", ("3s5z",))], ["full"]), "blocks over none"),
+            ]
+        ),
+    ),
+    Claim(
+        "C14",
+        "CoPPO's training is less stable than FP3O's",
+        "fig_coppo",
+        lambda d: less_spread(d, rows_of("fp3o", "coppo", [("smac", MORE_SMAC)], ["full"]), 1.0, "FP3O varies less"),
+    ),
+    Claim(
+        "C15",
+        "Double clipping reduces FP3O's early fluctuations",
+        "fig_appendix_stability_test",
+        lambda d: less_spread(
+            d, rows_of("fp3o-double-clip", "fp3o", [("smac", ("3s5z",))], ["full"]), 0.25, "double clip varies less"
+        ),
+    ),
+    Claim(
+        "C16",
+        "FP3O's lead survives MAPPO with as many updates",
+        "ours",
+        lambda d: better(d, rows_of("fp3o", "mappo-10-epochs", BOTH, SHARINGS), "FP3O over MAPPO with 10 epochs"),
+    ),
+    Claim(
+        "C17",
+        "Training the heads at n times the learning rate, as the release does, matters under partial sharing",
+        "ours",
+        lambda d: better(
+            d,
+            rows_of("fp3o", "fp3o-head-lr-one", [("mamujoco", ("halfcheetah-6x1",)), ("smac", ("3s5z",))], ["partial"]),
+            "n·lr over lr",
+        ),
+    ),
+    Claim(
+        "C18",
+        "FP3O is best of four on MPE",
+        "table_appendix_MPE",
+        lambda d: together(
+            [
+                better(
+                    d,
+                    rows_of(
+                        "fp3o", other, [("mpe", ("simple-reference", "simple-speaker-listener"))], ["full", "none"]
+                    ),
+                    f"FP3O over {other.upper()}",
+                )
+                for other in ("happo", "mappo", "a2po")
+            ]
+        ),
+    ),
+)
+
+
+def ledger(data: SuiteRuns) -> list[tuple[Claim, Finding]]:
+    """Every claim with what our runs say."""
+    return [(claim, claim.test(data)) for claim in CLAIMS]
