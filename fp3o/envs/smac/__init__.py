@@ -1,1 +1,18 @@
-"""SMAC: battles on arrays."""
+"""SMAC: the real StarCraft II where it is installed, an embedded battle engine everywhere else."""
+
+from __future__ import annotations
+
+from fp3o.envs.options import SmacOptions
+from fp3o.envs.protocol import BatchEnv
+from fp3o.envs.smac.scenarios import SCENARIOS
+from fp3o.errors import unknown
+
+
+def make(task: str, slots: int, *, auto_reset: bool, threads: int, options: SmacOptions) -> BatchEnv:
+    """`task` is the map's name in SMAC."""
+    if task not in SCENARIOS:
+        raise unknown("SMAC map", task, SCENARIOS)
+    # Imported on demand: listing the maps must not wait for numba.
+    from fp3o.envs.smac.embedded import EmbeddedBattles
+
+    return EmbeddedBattles(SCENARIOS[task], slots, auto_reset=auto_reset, threads=threads, options=options)

@@ -169,7 +169,7 @@ def write_features(
                         state[a, s + 1] = distance / SIGHT
                         state[a, s + 2] = dx / SIGHT
                         state[a, s + 3] = dy / SIGHT
-                        state[a, s + 4] = cooldown[u] / view.max_cooldown[k]
+                        state[a, s + 4] = max(cooldown[u], 0.0) / view.max_cooldown[k]
                         state[a, s + 5] = health_part
                         i = s + 6
                         if view.ally_shields:
@@ -276,7 +276,7 @@ def write_features(
                 state[0, s] = health[u] / view.max_health[k]
                 i = s + 1
                 if ally:
-                    state[0, i] = cooldown[u] / view.max_cooldown[k]
+                    state[0, i] = max(cooldown[u], 0.0) / view.max_cooldown[k]
                     i += 1
                 state[0, i] = (x[u] - half) / scale
                 state[0, i + 1] = (y[u] - half) / scale

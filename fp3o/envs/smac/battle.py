@@ -1,0 +1,264 @@
+"""The arrays of the embedded engine: what a battle is made of, what stays the same, and how units spread at spawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fp3o.envs.smac.layouts import Array, max_reward
+from fp3o.envs.smac.scenarios import Group, Scenario
+from fp3o.envs.smac.terrain import Ground
+from fp3o.envs.smac.units import (
+    COOLDOWN_NOISE,
+    KINDS,
+    LOOPS_PER_SECOND,
+    RANGE_SLOP,
+    SCAN_RANGE,
+    UnitType,
+    table,
+)
+
+DIRECT, MISSILE, BEAM, BLAST = range(4)
+_BLOWS = {"direct": DIRECT, "missile": MISSILE, "beam": BEAM, "blast": BLAST}
+SPAWN_GAP = 0.1  # free space between units at spawn
+SPAWN_JITTER = 0.05  # stands for the game's own noise; smaller than half the gap, so nobody overlaps
+EVERYWHERE = 1000.0  # a scan range that covers the map
+
+
+class Battles(NamedTuple):
+    """Everything that changes, for N battles of U units (allies first). What is saved and restored."""
+
+    x: Array  # [N, U] float32 from here …
+    y: Array
+    health: Array
+    shield: Array
+    cooldown: Array  # game loops until the weapon is ready
+    windup: Array  # game loops until the attack in progress strikes; 0: none
+    flight: Array  # game loops until the next of `strikes` lands
+    aim_x: Array  # direction of a beam
+    aim_y: Array
+    velocity_x: Array  # per game loop, as last steered
+    velocity_y: Array
+    lost: Array  # ledger: health and shield lost to hits …
+    regained: Array  # … and recovered; … to here
+    quiet: Array  # [N, U] int32: game loops since the last damage
+    target: Array  # [N, U] int16: whom the unit is after; -1: nobody
+    victim: Array  # [N, U] int16: whom the strikes on their way are meant for
+    strikes: Array  # [N, U] int8: hits still to land
+    side: Array  # [N, U] int8: the side on which the unit last went around others
+    alive: Array  # [N, U] bool
+    last_action: Array  # [N, A] int64: -1 after a reset
+    goal_x: Array  # [N, A] float32: of a move order
+    goal_y: Array
+    moving: Array  # [N, A] bool: whether the last order was a move
+    seed: Array  # [N] uint64
+    episode: Array  # [N] int64
+    tick: Array  # [N] int64: game loops since the start of the episode
+    step: Array  # [N] int64
+    running: Array  # [N] bool
+    total: Array  # [N] float64: return so far
+
+
+_PER_AGENT = {"last_action": np.int64, "goal_x": np.float32, "goal_y": np.float32, "moving": np.bool_}
+_PER_SLOT = {
+    "seed": np.uint64,
+    "episode": np.int64,
+    "tick": np.int64,
+    "step": np.int64,
+    "running": np.bool_,
+    "total": np.float64,
+}
+_PER_UNIT = {
+    "quiet": np.int32,
+    "target": np.int16,
+    "victim": np.int16,
+    "strikes": np.int8,
+    "side": np.int8,
+    "alive": np.bool_,
+}  # all others are float32
+
+
+def empty_battles(slots: int, agents: int, units: int) -> Battles:
+    """Arrays before the first reset."""
+
+    def zeros(name: str) -> Array:
+        if name in _PER_SLOT:
+            return np.zeros(slots, _PER_SLOT[name])
+        if name in _PER_AGENT:
+            return np.zeros((slots, agents), _PER_AGENT[name])
+        return np.zeros((slots, units), _PER_UNIT.get(name, np.float32))
+
+    return Battles(*(zeros(name) for name in Battles._fields))
+
+
+class Rules(NamedTuple):
+    """What stays the same during a battle. Arrays are per unit [U], times in game loops, speeds per game loop."""
+
+    agents: int
+    limit: int
+    best: float
+    """smac's max_reward."""
+    kind: Array
+    scripted: Array
+    """Follows the attack-move order instead of actions."""
+    spawn_x: Array
+    spawn_y: Array
+    jitter: np.float32
+    order_x: Array
+    order_y: Array
+    max_health: Array
+    max_shield: Array
+    armour: Array
+    regeneration: Array
+    raw: Array
+    """[U, U] damage of one hit before shield and armour, by attacker and target."""
+    hits: Array
+    period: Array
+    noise_low: np.float32
+    noise_span: np.float32
+    damage_point: Array
+    reach: Array
+    scan: Array
+    slop: Array
+    blow: Array
+    delay: Array
+    missile_speed: Array
+    area: Array
+    area_margin: Array
+    speed: Array
+    radius: Array
+    separation: Array
+    layer: Array
+    crowding: Array
+    """Steering.crowding for melee units, else 0."""
+
+
+@dataclass(frozen=True)
+class Steering:
+    """How units find their way around each other: what the game does not publish, hence calibrated. For all maps."""
+
+    look_ahead: float = 0.35
+    """Cells ahead at which a heading is tested."""
+    attacker_load: float = 1.5
+    """Cost of a heading that runs into a unit standing in its fight, …"""
+    enemy_load: float = 1.0
+    """… into an enemy, …"""
+    friend_load: float = 0.25
+    """… into a friend on its way (against 1 for going straight and −1 for going back)."""
+    side_bonus: float = 0.1
+    """For going around on the same side as last time."""
+    crowding: float = 0.35
+    """Melee units prefer a target this much further away per friend that is after the nearer one."""
+    push: float = 0.7
+    """Share of an overlap that one pass of separation removes."""
+
+
+class SteeringNumbers(NamedTuple):
+    """The same for the kernels."""
+
+    look_ahead: np.float32
+    attacker_load: np.float32
+    enemy_load: np.float32
+    friend_load: np.float32
+    side_bonus: np.float32
+    push: np.float32
+
+
+def steering_numbers(steering: Steering) -> SteeringNumbers:
+    return SteeringNumbers(*(np.float32(getattr(steering, name)) for name in SteeringNumbers._fields))
+
+
+def make_rules(
+    scenario: Scenario,
+    ground: Ground,
+    profile: str = "liberty",
+    steering: Steering | None = None,
+    *,
+    scripted_allies: bool = False,
+    noise: bool = True,
+) -> Rules:
+    """The unit table laid out per unit of a scenario. `scripted_allies` and `noise` are for experiments."""
+    rows: dict[str, UnitType] = {row.name: row for row in table(profile)}
+    kinds = scenario.ally_kinds + scenario.enemy_kinds
+    units = [rows[kind] for kind in kinds]
+    crowding = (steering or Steering()).crowding
+    agents = scenario.agents
+    loops = float(LOOPS_PER_SECOND)
+
+    def column(values: list[float]) -> Array:
+        return np.array(values, np.float32)
+
+    spawn_x, spawn_y = _spawn(scenario, rows, ground)
+    ally_order = [(scenario.enemies[0].x, scenario.enemies[0].y)] * agents
+    enemy_order = [scenario.order or (scenario.allies[0].x, scenario.allies[0].y)] * scenario.opponents
+    orders = np.array(ally_order + enemy_order, np.float32)
+    raw = [
+        [a.damage + (a.bonus if a.bonus_against and a.bonus_against == b.attribute else 0) for b in units]
+        for a in units
+    ]
+    low, high = COOLDOWN_NOISE if noise else (0.0, 0.0)
+    hunting = scenario.order is None
+    return Rules(
+        agents=agents,
+        limit=scenario.limit,
+        best=max_reward(scenario, profile),
+        kind=np.array([KINDS.index(kind) for kind in kinds]),
+        scripted=np.array([scripted_allies] * agents + [True] * scenario.opponents),
+        spawn_x=spawn_x,
+        spawn_y=spawn_y,
+        jitter=np.float32(SPAWN_JITTER),
+        order_x=orders[:, 0].copy(),
+        order_y=orders[:, 1].copy(),
+        max_health=column([unit.health for unit in units]),
+        max_shield=column([unit.shield for unit in units]),
+        armour=column([unit.armour for unit in units]),
+        regeneration=column([unit.regeneration / loops for unit in units]),
+        raw=np.array(raw, np.float32),
+        hits=np.array([unit.hits for unit in units], np.int8),
+        period=column([unit.period * loops for unit in units]),
+        noise_low=np.float32(low * loops),
+        noise_span=np.float32((high - low) * loops),
+        damage_point=column([unit.damage_point * loops for unit in units]),
+        reach=column([unit.reach for unit in units]),
+        scan=column([EVERYWHERE if hunting else max(SCAN_RANGE, unit.reach) for unit in units]),
+        slop=column([0.0 if unit.name == "colossus" else RANGE_SLOP for unit in units]),
+        blow=np.array([_BLOWS[unit.blow] for unit in units], np.int8),
+        delay=column([unit.delay * loops for unit in units]),
+        missile_speed=column([unit.missile_speed / loops for unit in units]),
+        area=column([unit.area for unit in units]),
+        area_margin=column([unit.area_margin for unit in units]),
+        speed=column([unit.speed / loops for unit in units]),
+        radius=column([unit.radius for unit in units]),
+        separation=column([unit.separation for unit in units]),
+        layer=np.array([int(unit.walks_cliffs) for unit in units], np.int8),
+        crowding=column([crowding if unit.reach < 1 else 0.0 for unit in units]),
+    )
+
+
+def _spawn(scenario: Scenario, rows: dict[str, UnitType], ground: Ground) -> tuple[Array, Array]:
+    """Each unit goes to the free spot nearest to its group's point. Enemies mirror the allies' pattern."""
+    fine = np.arange(-8, 8.01, 0.125)
+    offset_x, offset_y = (grid.ravel() for grid in np.meshgrid(fine, fine, indexing="ij"))
+    order = np.lexsort((np.arctan2(offset_y, offset_x), np.round(np.hypot(offset_x, offset_y), 6)))
+    offset_x, offset_y = offset_x[order], offset_y[order]
+    placed: list[tuple[float, float, float]] = []
+
+    def place(group: Group, sign: float) -> None:
+        separation = rows[group.kind].separation
+        x, y = group.x + sign * offset_x, group.y + sign * offset_y
+        free = ground.walkable[0, np.clip(2 * x, 0, 63).astype(int), np.clip(2 * y, 0, 63).astype(int)].copy()
+        for other_x, other_y, other in placed:
+            free &= np.hypot(x - other_x, y - other_y) >= separation + other + SPAWN_GAP
+        for _ in range(group.count):
+            spot = int(np.argmax(free))
+            placed.append((x[spot], y[spot], separation))
+            free &= np.hypot(x - x[spot], y - y[spot]) >= 2 * separation + SPAWN_GAP
+
+    for group in scenario.allies:
+        place(group, 1.0)
+    for group in scenario.enemies:
+        place(group, -1.0)
+    spots = np.array(placed, np.float32)
+    return spots[:, 0].copy(), spots[:, 1].copy()

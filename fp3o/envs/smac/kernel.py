@@ -1,0 +1,633 @@
+"""One step of many battles: eight game loops each, then reward, outcome, reset and what the agents see.
+
+All arithmetic is single precision and in a fixed order; `oracle.py` says the same in plain NumPy. The order of things
+within a game loop: targets, attacks, headings, motion, separation, walls, damage and deaths, recovery. Damage is
+applied before anyone is counted dead, so the order of units does not matter and both sides can die at once.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fp3o.envs.smac.battle import BEAM, BLAST, MISSILE, Battles, Rules, SteeringNumbers
+from fp3o.envs.smac.compiled import compiled
+from fp3o.envs.smac.layouts import (
+    ATTACK,
+    MAP_SIZE,
+    NORTH,
+    WEST,
+    Array,
+    View,
+    move_goal,
+    settle,
+    write_available,
+    write_features,
+)
+from fp3o.envs.smac.terrain import Ground
+from fp3o.envs.smac.units import LEAST_DAMAGE, LOOPS_PER_SECOND, LOOPS_PER_STEP, SHIELD_DELAY, SHIELD_RATE
+
+F = np.float32
+ZERO, ONE, TWO, HALF = F(0), F(1), F(2), F(0.5)
+LEAST = F(LEAST_DAMAGE)
+SHIELD_QUIET = int(SHIELD_DELAY * LOOPS_PER_SECOND)
+SHIELD_GAIN = F(SHIELD_RATE / LOOPS_PER_SECOND)
+RETARGET = 4  # game loops between a chasing unit's looks for a better target
+LEASH = F(3)  # how far beyond its scan range a unit follows a target
+STICKINESS = F(0.25)  # how much nearer a new target must be than the present one
+ARRIVED = F(2)  # how near an order's point a group has arrived
+TINY = F(1e-6)
+NEIGHBOUR_MARGIN = F(0.8)  # lists hold for two loops: 2 · 2 · 0.185 of motion, and cover the look-ahead
+# Mobility in collisions: a fighting unit stands its ground, an idle one is pushed aside by one on its way.
+MASS_FIGHTING, MASS_IDLE, MASS_MOVING = F(0.02), F(0.5), F(1)
+IDLE, MOVING, FIGHTING = 0, 1, 2
+# Headings tried around an obstacle, as turns from the straight line.
+TURNS = (0.0, 35.0, -35.0, 70.0, -70.0, 100.0, -100.0, 138.0, -138.0)
+TURN_COS = np.array([math.cos(math.radians(turn)) for turn in TURNS], np.float32)
+TURN_SIN = np.array([math.sin(math.radians(turn)) for turn in TURNS], np.float32)
+
+PURPOSE_COOLDOWN, PURPOSE_SPAWN_X, PURPOSE_SPAWN_Y = 0, 1, 2
+MIX_1, MIX_2, GOLDEN_RATIO = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
+
+
+@compiled
+def scramble(h: np.uint64) -> np.uint64:
+    """The finaliser of splitmix64: every bit of the input moves every bit of the output."""
+    h = (h ^ (h >> np.uint64(30))) * MIX_1
+    h = (h ^ (h >> np.uint64(27))) * MIX_2
+    return h ^ (h >> np.uint64(31))
+
+
+@compiled
+def uniform(seed: np.uint64, episode: int, tick: int, unit: int, purpose: int) -> np.float32:
+    """A number in [0, 1) that depends on nothing but its arguments: no generator to carry along."""
+    place = (np.uint64(episode) << np.uint64(32)) ^ np.uint64(tick)
+    use = (np.uint64(unit) << np.uint64(8)) ^ np.uint64(purpose)
+    h = scramble(scramble(scramble(seed + GOLDEN_RATIO) ^ place) + use * GOLDEN_RATIO)
+    return F(h >> np.uint64(40)) * F(1.0 / 16777216.0)
+
+
+@compiled
+def reset_battle(rules: Rules, b: Battles, n: int) -> None:
+    """Start battle n's present episode: both armies at their spots, allies sorted by type, x, y."""
+    units = rules.kind.shape[0]
+    seed, episode = b.seed[n], b.episode[n]
+    b.tick[n] = 0
+    b.step[n] = 0
+    b.running[n] = True
+    b.total[n] = 0.0
+    for u in range(units):
+        right = TWO * uniform(seed, episode, 0, u, PURPOSE_SPAWN_X) - ONE
+        up = TWO * uniform(seed, episode, 0, u, PURPOSE_SPAWN_Y) - ONE
+        x, y = rules.spawn_x[u] + rules.jitter * right, rules.spawn_y[u] + rules.jitter * up
+        i = u
+        while (
+            0 < i < rules.agents
+            and rules.kind[i - 1] == rules.kind[i]
+            and (b.x[n, i - 1] > x or (b.x[n, i - 1] == x and b.y[n, i - 1] > y))
+        ):
+            b.x[n, i] = b.x[n, i - 1]
+            b.y[n, i] = b.y[n, i - 1]
+            i -= 1
+        b.x[n, i] = x
+        b.y[n, i] = y
+    for u in range(units):
+        b.health[n, u] = rules.max_health[u]
+        b.shield[n, u] = rules.max_shield[u]
+        b.cooldown[n, u] = ZERO
+        b.windup[n, u] = ZERO
+        b.flight[n, u] = ZERO
+        b.aim_x[n, u] = ZERO
+        b.aim_y[n, u] = ZERO
+        b.velocity_x[n, u] = ZERO
+        b.velocity_y[n, u] = ZERO
+        b.lost[n, u] = ZERO
+        b.regained[n, u] = ZERO
+        b.quiet[n, u] = 0
+        b.target[n, u] = -1
+        b.victim[n, u] = -1
+        b.strikes[n, u] = 0
+        b.side[n, u] = 1 if u % 2 == 0 else -1
+        b.alive[n, u] = True
+    for a in range(rules.agents):
+        b.last_action[n, a] = -1
+        b.goal_x[n, a] = ZERO
+        b.goal_y[n, a] = ZERO
+        b.moving[n, a] = False
+
+
+@compiled
+def give_orders(rules: Rules, b: Battles, n: int, actions: Array) -> None:
+    """Translate the agents' actions; a new order breaks off an attack that has not struck yet."""
+    for a in range(rules.agents):
+        action = actions[a]
+        b.last_action[n, a] = action
+        if not b.alive[n, a] or rules.scripted[a]:
+            continue
+        target = -1
+        b.moving[n, a] = False
+        if action >= ATTACK:
+            target = rules.agents + action - ATTACK
+        elif NORTH <= action <= WEST:
+            b.moving[n, a] = True
+            goal_x, goal_y = move_goal(action, float(b.x[n, a]), float(b.y[n, a]))
+            b.goal_x[n, a] = F(goal_x)
+            b.goal_y[n, a] = F(goal_y)
+        if target != b.target[n, a] and b.windup[n, a] > ZERO:
+            b.windup[n, a] = ZERO
+            b.cooldown[n, a] = ZERO
+        b.target[n, a] = target
+
+
+@compiled
+def separation_of(rules: Rules, b: Battles, n: int, u: int, v: int) -> np.float32:
+    """Centre distance of two units."""
+    dx, dy = b.x[n, v] - b.x[n, u], b.y[n, v] - b.y[n, u]
+    return F(math.sqrt(dx * dx + dy * dy))
+
+
+@compiled
+def choose_targets(rules: Rules, b: Battles, n: int, crowd: Array) -> None:
+    """Stock attack-move: the nearest enemy in scan range, kept until dead or out of reach; melee units spread out."""
+    units = rules.kind.shape[0]
+    crowd[:] = 0
+    for u in range(units):
+        t = b.target[n, u]
+        if t >= 0 and not b.alive[n, t]:
+            b.target[n, u] = -1
+            if b.windup[n, u] > ZERO:
+                b.windup[n, u] = ZERO
+                b.cooldown[n, u] = ZERO
+        elif t >= 0 and b.alive[n, u]:
+            crowd[t] += 1
+    looks = b.tick[n] % RETARGET == 0
+    for u in range(units):
+        if not b.alive[n, u] or not rules.scripted[u]:
+            continue
+        t = b.target[n, u]
+        if t >= 0:
+            if not looks or b.windup[n, u] > ZERO:
+                continue
+            gap = separation_of(rules, b, n, u, t) - rules.radius[u] - rules.radius[t]
+            if gap <= rules.reach[u]:
+                continue
+            crowd[t] -= 1
+        best = -1
+        best_score = F(1e9)
+        first, last = (rules.agents, units) if u < rules.agents else (0, rules.agents)
+        for v in range(first, last):
+            if not b.alive[n, v]:
+                continue
+            gap = separation_of(rules, b, n, u, v) - rules.radius[u] - rules.radius[v]
+            if gap > rules.scan[u] and (v != t or gap > rules.scan[u] + LEASH):
+                continue
+            score = gap + rules.crowding[u] * F(crowd[v])
+            if v == t:
+                score -= STICKINESS
+            if score < best_score:
+                best = v
+                best_score = score
+        b.target[n, u] = best
+        if best >= 0:
+            crowd[best] += 1
+
+
+@compiled
+def attack(rules: Rules, b: Battles, n: int, mode: Array) -> None:
+    """Wind-ups, cooldowns and shots; `mode` becomes FIGHTING for units that stand in range of their target."""
+    for u in range(rules.kind.shape[0]):
+        mode[u] = IDLE
+        if not b.alive[n, u]:
+            continue
+        t = b.target[n, u]
+        if t < 0:
+            if rules.scripted[u]:
+                dx, dy = rules.order_x[u] - b.x[n, u], rules.order_y[u] - b.y[n, u]
+                if dx * dx + dy * dy > ARRIVED * ARRIVED:
+                    mode[u] = MOVING
+            elif b.moving[n, u]:
+                mode[u] = MOVING
+            continue
+        mode[u] = MOVING
+        dx, dy = b.x[n, t] - b.x[n, u], b.y[n, t] - b.y[n, u]
+        distance = F(math.sqrt(dx * dx + dy * dy))
+        reach = rules.reach[u] + rules.radius[u] + rules.radius[t]
+        fires = False
+        if b.windup[n, u] > ZERO:
+            if distance > reach + rules.slop[u]:
+                b.windup[n, u] = ZERO
+                b.cooldown[n, u] = ZERO
+                continue
+            mode[u] = FIGHTING
+            b.windup[n, u] -= ONE
+            if b.windup[n, u] <= ZERO:
+                b.windup[n, u] = ZERO
+                fires = True
+        elif distance <= reach:
+            mode[u] = FIGHTING
+            if b.cooldown[n, u] <= ZERO:
+                # What the cooldown overshot by is carried over, so that the mean period is not rounded to loops.
+                draw = uniform(b.seed[n], b.episode[n], b.tick[n], u, PURPOSE_COOLDOWN)
+                b.cooldown[n, u] += rules.period[u] + rules.noise_low + rules.noise_span * draw
+                if rules.damage_point[u] > ZERO:
+                    b.windup[n, u] = rules.damage_point[u]
+                else:
+                    fires = True
+        if not fires:
+            continue
+        b.victim[n, u] = t
+        b.strikes[n, u] = rules.hits[u]
+        b.flight[n, u] = ZERO
+        if rules.blow[u] == MISSILE:
+            b.flight[n, u] = distance / rules.missile_speed[u]
+        elif rules.blow[u] == BEAM:
+            b.flight[n, u] = rules.delay[u]
+            scale = ONE / max(distance, TINY)
+            b.aim_x[n, u] = dx * scale
+            b.aim_y[n, u] = dy * scale
+
+
+@compiled
+def find_neighbours(rules: Rules, b: Battles, n: int, neighbours: Array, count: Array) -> None:
+    """Who is near enough to collide with during the next two loops."""
+    units = rules.kind.shape[0]
+    count[:] = 0
+    for u in range(units):
+        if not b.alive[n, u]:
+            continue
+        x, y = b.x[n, u], b.y[n, u]
+        for v in range(u + 1, units):
+            dx, dy = b.x[n, v] - x, b.y[n, v] - y
+            near = rules.separation[u] + rules.separation[v] + NEIGHBOUR_MARGIN
+            if dx * dx + dy * dy < near * near and b.alive[n, v] and rules.layer[u] == rules.layer[v]:
+                neighbours[u, count[u]] = v
+                neighbours[v, count[v]] = u
+                count[u] += 1
+                count[v] += 1
+
+
+@compiled
+def walkable(ground: Ground, layer: int, x: np.float32, y: np.float32) -> bool:
+    """Whether a unit's centre may be at (x, y)."""
+    column, row = math.floor(TWO * x), math.floor(TWO * y)
+    if column < 0 or row < 0 or column >= 2 * MAP_SIZE or row >= 2 * MAP_SIZE:
+        return False
+    return bool(ground.walkable[layer, column, row])
+
+
+@compiled
+def steer(
+    rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, n: int, mode: Array, neighbours: Array, count: Array
+) -> None:
+    """Give every unit on its way a velocity: straight on where that is free, else the best of nine headings."""
+    for u in range(rules.kind.shape[0]):
+        b.velocity_x[n, u] = ZERO
+        b.velocity_y[n, u] = ZERO
+        if mode[u] != MOVING:
+            continue
+        x, y, t = b.x[n, u], b.y[n, u], b.target[n, u]
+        if t >= 0:
+            goal_x, goal_y = b.x[n, t], b.y[n, t]
+        elif rules.scripted[u]:
+            goal_x, goal_y = rules.order_x[u], rules.order_y[u]
+        else:
+            goal_x, goal_y = b.goal_x[n, u], b.goal_y[n, u]
+        if not ground.convex and rules.layer[u] == 0:
+            here = ground.node[int(x), int(y)]
+            column, row = min(max(int(goal_x), 0), MAP_SIZE - 1), min(max(int(goal_y), 0), MAP_SIZE - 1)
+            there = ground.node[column, row]
+            first = ground.way[here, there]
+            if first != there:
+                goal_x, goal_y = ground.node_x[first], ground.node_y[first]
+        dx, dy = goal_x - x, goal_y - y
+        distance = F(math.sqrt(dx * dx + dy * dy))
+        if distance <= TINY:
+            continue
+        ahead_x, ahead_y = dx / distance, dy / distance
+        speed = min(rules.speed[u], distance)
+        best_score = F(-1e9)
+        best = 0
+        best_x, best_y = ahead_x, ahead_y
+        for turn in range(TURN_COS.shape[0]):
+            heading_x = ahead_x * TURN_COS[turn] - ahead_y * TURN_SIN[turn]
+            heading_y = ahead_x * TURN_SIN[turn] + ahead_y * TURN_COS[turn]
+            look_x, look_y = s.look_ahead * heading_x, s.look_ahead * heading_y
+            load = ZERO
+            for i in range(count[u]):
+                v = neighbours[u, i]
+                if v == t or not b.alive[n, v]:
+                    continue
+                rel_x, rel_y = b.x[n, v] - x, b.y[n, v] - y
+                if rel_x * heading_x + rel_y * heading_y <= ZERO:
+                    continue
+                gap_x, gap_y = rel_x - look_x, rel_y - look_y
+                near = rules.separation[u] + rules.separation[v]
+                if gap_x * gap_x + gap_y * gap_y < near * near:
+                    if (u < rules.agents) != (v < rules.agents):
+                        load += s.enemy_load
+                    elif mode[v] == FIGHTING:
+                        load += s.attacker_load
+                    else:
+                        load += s.friend_load
+            if turn > 0 and not walkable(ground, rules.layer[u], x + look_x, y + look_y):
+                load += s.attacker_load
+            score = TURN_COS[turn] - load
+            if turn > 0 and (turn % 2 == 1) == (b.side[n, u] > 0):
+                score += s.side_bonus
+            if score > best_score:
+                best_score = score
+                best = turn
+                best_x, best_y = heading_x, heading_y
+            if turn == 0 and load == ZERO:
+                break
+        if best > 0:
+            b.side[n, u] = 1 if best % 2 == 1 else -1
+        b.velocity_x[n, u] = speed * best_x
+        b.velocity_y[n, u] = speed * best_y
+
+
+@compiled
+def move(
+    rules: Rules,
+    ground: Ground,
+    s: SteeringNumbers,
+    b: Battles,
+    n: int,
+    mode: Array,
+    neighbours: Array,
+    count: Array,
+    new_x: Array,
+    new_y: Array,
+    mass: Array,
+) -> None:
+    """Walk, push apart those who overlap (two passes, each from one snapshot), stay on walkable ground."""
+    units = rules.kind.shape[0]
+    for u in range(units):
+        new_x[0, u], new_y[0, u] = b.x[n, u], b.y[n, u]
+        mass[u] = MASS_FIGHTING if mode[u] == FIGHTING else (MASS_MOVING if mode[u] == MOVING else MASS_IDLE)
+        if mode[u] == MOVING:
+            new_x[0, u] += b.velocity_x[n, u]
+            new_y[0, u] += b.velocity_y[n, u]
+    for source in range(2):
+        result = 1 - source
+        for u in range(units):
+            x, y = new_x[source, u], new_y[source, u]
+            push_x, push_y = ZERO, ZERO
+            for i in range(count[u]):
+                v = neighbours[u, i]
+                if not b.alive[n, v] or not b.alive[n, u]:
+                    continue
+                dx, dy = x - new_x[source, v], y - new_y[source, v]
+                near = rules.separation[u] + rules.separation[v]
+                square = dx * dx + dy * dy
+                if square < near * near:
+                    distance = F(math.sqrt(square))
+                    if distance <= TINY:
+                        dx, dy, distance = (ONE if u < v else -ONE), ZERO, ONE
+                        overlap = near
+                    else:
+                        overlap = near - distance
+                    share = s.push * overlap * mass[u] / (mass[u] + mass[v]) / distance
+                    push_x += share * dx
+                    push_y += share * dy
+            new_x[result, u] = x + push_x
+            new_y[result, u] = y + push_y
+    for u in range(units):
+        if not b.alive[n, u]:
+            continue
+        x, y, layer = new_x[0, u], new_y[0, u], rules.layer[u]
+        if walkable(ground, layer, x, y):
+            b.x[n, u], b.y[n, u] = x, y
+        elif walkable(ground, layer, x, b.y[n, u]):
+            b.x[n, u] = x
+        elif walkable(ground, layer, b.x[n, u], y):
+            b.y[n, u] = y
+
+
+@compiled
+def hit(rules: Rules, b: Battles, n: int, u: int, v: int) -> None:
+    """One hit of u on v: the shield takes it in full, what is left is reduced by armour. A free enemy hits back."""
+    damage = rules.raw[u, v]
+    absorbed = min(b.shield[n, v], damage)
+    b.shield[n, v] -= absorbed
+    damage -= absorbed
+    if damage > ZERO:
+        damage = min(max(damage - rules.armour[v], LEAST), b.health[n, v])
+        b.health[n, v] -= damage
+    b.lost[n, v] += absorbed + damage
+    b.quiet[n, v] = 0
+    if rules.scripted[v] and b.target[n, v] < 0:
+        b.target[n, v] = u
+
+
+@compiled
+def strike(rules: Rules, b: Battles, n: int, dying: Array) -> None:
+    """Land the hits that are due, count the dead, and let dying banelings burst."""
+    units = rules.kind.shape[0]
+    for u in range(units):
+        if b.strikes[n, u] == 0:
+            continue
+        if b.flight[n, u] > ZERO:
+            b.flight[n, u] -= ONE
+        if b.flight[n, u] > ZERO:
+            continue
+        v = b.victim[n, u]
+        blow = rules.blow[u]
+        if blow == BLAST:
+            b.strikes[n, u] = 0
+            if b.alive[n, u]:
+                # Bursting is dying: the blast follows below, as for every baneling that dies.
+                b.lost[n, u] += b.health[n, u]
+                b.health[n, u] = ZERO
+        elif blow == BEAM:
+            first, last = (rules.agents, units) if u < rules.agents else (0, rules.agents)
+            for w in range(first, last):
+                if not b.alive[n, w]:
+                    continue
+                dx, dy = b.x[n, w] - b.x[n, v], b.y[n, w] - b.y[n, v]
+                along = abs(dy * b.aim_x[n, u] - dx * b.aim_y[n, u])
+                across = dx * b.aim_x[n, u] + dy * b.aim_y[n, u]
+                beyond = max(along - rules.area[u], ZERO)
+                touch = rules.area_margin[u] + rules.radius[w]
+                if beyond * beyond + across * across <= touch * touch:
+                    for _ in range(b.strikes[n, u]):
+                        hit(rules, b, n, u, w)
+            b.strikes[n, u] = 0
+        else:
+            b.strikes[n, u] -= 1
+            b.flight[n, u] = rules.delay[u]
+            if b.alive[n, v] and (blow == MISSILE or b.alive[n, u]):
+                hit(rules, b, n, u, v)
+            if not b.alive[n, u] or not b.alive[n, v]:
+                b.strikes[n, u] = 0
+    again = True
+    while again:
+        again = False
+        for u in range(units):
+            dying[u] = b.alive[n, u] and b.health[n, u] <= ZERO
+        for u in range(units):
+            if dying[u]:
+                b.alive[n, u] = False
+                b.health[n, u] = ZERO
+                b.windup[n, u] = ZERO
+                b.cooldown[n, u] = ZERO
+                b.target[n, u] = -1
+                b.velocity_x[n, u] = ZERO
+                b.velocity_y[n, u] = ZERO
+        for u in range(units):
+            if dying[u] and rules.blow[u] == BLAST:
+                again = True
+                first, last = (rules.agents, units) if u < rules.agents else (0, rules.agents)
+                for w in range(first, last):
+                    if not b.alive[n, w]:
+                        continue
+                    dx, dy = b.x[n, w] - b.x[n, u], b.y[n, w] - b.y[n, u]
+                    reach = rules.area[u] + rules.radius[w]
+                    if dx * dx + dy * dy <= reach * reach:
+                        hit(rules, b, n, u, w)
+
+
+@compiled
+def recover(rules: Rules, b: Battles, n: int) -> None:
+    """Cooldowns run, zerg heal, shields return after ten quiet seconds."""
+    for u in range(rules.kind.shape[0]):
+        if not b.alive[n, u]:
+            continue
+        b.cooldown[n, u] = b.cooldown[n, u] - ONE if b.cooldown[n, u] > ZERO else ZERO
+        b.quiet[n, u] += 1
+        if rules.regeneration[u] > ZERO and b.health[n, u] < rules.max_health[u]:
+            gain = min(rules.regeneration[u], rules.max_health[u] - b.health[n, u])
+            b.health[n, u] += gain
+            b.regained[n, u] += gain
+        if b.shield[n, u] < rules.max_shield[u] and b.quiet[n, u] > SHIELD_QUIET:
+            gain = min(SHIELD_GAIN, rules.max_shield[u] - b.shield[n, u])
+            b.shield[n, u] += gain
+            b.regained[n, u] += gain
+
+
+@compiled
+def reset_slots(
+    start: int,
+    stop: int,
+    rules: Rules,
+    ground: Ground,
+    view: View,
+    b: Battles,
+    begin: bool,
+    observation: Array,
+    state: Array,
+    available: Array,
+) -> None:
+    """Write what agents see in slots start … stop; with `begin`, after starting their episodes."""
+    for n in range(start, stop):
+        if begin:
+            reset_battle(rules, b, n)
+        show(rules, ground, view, b, n, observation, state, available)
+
+
+@compiled
+def show(
+    rules: Rules, ground: Ground, view: View, b: Battles, n: int, observation: Array, state: Array, available: Array
+) -> None:
+    """Observation, state and legal actions of battle n."""
+    write_available(view, b.x[n], b.y[n], b.alive[n], ground.pathing, available[n])
+    write_features(
+        view,
+        rules.kind,
+        b.x[n],
+        b.y[n],
+        b.health[n],
+        b.shield[n],
+        b.cooldown[n],
+        b.alive[n],
+        b.last_action[n],
+        available[n],
+        observation[n],
+        state[n],
+    )
+
+
+@compiled
+def step_slots(
+    start: int,
+    stop: int,
+    rules: Rules,
+    ground: Ground,
+    steering: SteeringNumbers,
+    view: View,
+    b: Battles,
+    actions: Array,
+    auto_reset: bool,
+    observation: Array,
+    state: Array,
+    available: Array,
+    final_observation: Array,
+    final_state: Array,
+    final_available: Array,
+    final_alive: Array,
+    reward: Array,
+    result: Array,
+    total: Array,
+    length: Array,
+) -> int:
+    """Advance slots start … stop by one step. Returns -1, or the number of the first slot with an illegal action.
+
+    result: 0 running, 1 won, 2 lost, 3 nobody left, 4 time limit, -1 frozen.
+    """
+    units = rules.kind.shape[0]
+    for n in range(start, stop):
+        if b.running[n]:
+            for a in range(rules.agents):
+                action = actions[n, a]
+                if action < 0 or action >= available.shape[2] or not available[n, a, action]:
+                    return n
+    crowd = np.zeros(units, np.int32)
+    mode = np.zeros(units, np.int8)
+    neighbours = np.zeros((units, units), np.int16)
+    count = np.zeros(units, np.int32)
+    new_x, new_y = np.zeros((2, units), np.float32), np.zeros((2, units), np.float32)
+    mass = np.zeros(units, np.float32)
+    dying = np.zeros(units, np.bool_)
+    vitality = np.zeros(units, np.float64)
+    alive_before = np.zeros(units, np.bool_)
+    for n in range(start, stop):
+        reward[n] = 0.0
+        result[n] = -1
+        if not b.running[n]:
+            continue
+        for u in range(units):
+            vitality[u] = float(b.health[n, u]) + float(b.shield[n, u])
+            alive_before[u] = b.alive[n, u]
+        give_orders(rules, b, n, actions[n])
+        for loop in range(LOOPS_PER_STEP):
+            choose_targets(rules, b, n, crowd)
+            attack(rules, b, n, mode)
+            # Neighbours and headings hold for two loops: half the cost, and a unit does not think faster than that.
+            if loop % 2 == 0:
+                find_neighbours(rules, b, n, neighbours, count)
+                steer(rules, ground, steering, b, n, mode, neighbours, count)
+            move(rules, ground, steering, b, n, mode, neighbours, count, new_x, new_y, mass)
+            strike(rules, b, n, dying)
+            recover(rules, b, n)
+            b.tick[n] += 1
+        b.step[n] += 1
+        reward[n], ending = settle(
+            rules.best, rules.agents, vitality, b.health[n], b.shield[n], alive_before, b.alive[n]
+        )
+        if ending == 0 and b.step[n] >= rules.limit:
+            ending = 4
+        result[n] = ending
+        b.total[n] += reward[n]
+        if ending > 0:
+            total[n] = b.total[n]
+            length[n] = b.step[n]
+            show(rules, ground, view, b, n, final_observation, final_state, final_available)
+            for a in range(rules.agents):
+                final_alive[n, a] = b.alive[n, a]
+            b.running[n] = False
+            if auto_reset:
+                b.episode[n] += 1
+                reset_battle(rules, b, n)
+        show(rules, ground, view, b, n, observation, state, available)
+    return -1

@@ -1,0 +1,205 @@
+"""The embedded engine as an environment: determinism, saving, freezing, masks, episode records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fp3o.envs import make
+from fp3o.envs.options import SmacOptions
+from fp3o.envs.protocol import BatchEnv, Snapshot, Transition, slot_seeds
+from fp3o.envs.smac.scenarios import SCENARIOS
+from fp3o.errors import UserError
+
+MAPS = sorted(SCENARIOS)
+
+
+def random_legal(available: np.ndarray, generators: list[np.random.Generator]) -> np.ndarray:
+    """[N, A, 1]; one generator per slot, so that a slot's actions do not depend on its neighbours."""
+    draws = np.stack([generator.random(available.shape[1:]) for generator in generators])
+    return (draws * available).argmax(axis=-1)[..., None]
+
+
+def play(env: BatchEnv, seeds: np.ndarray, steps: int, stream: int = 0) -> list[Transition]:
+    env.reset(seeds)
+    return proceed(env, steps, [np.random.default_rng([int(seed), stream]) for seed in seeds])
+
+
+def proceed(env: BatchEnv, steps: int, generators: list[np.random.Generator]) -> list[Transition]:
+    out = []
+    for _ in range(steps):
+        available = env.snapshot().available
+        assert available is not None
+        result = env.step(random_legal(available, generators))
+        out.append(result._replace(snapshot=copied(result.snapshot)))
+    return out
+
+
+def copied(snapshot: Snapshot) -> Snapshot:
+    return Snapshot(*(None if part is None else part.copy() for part in snapshot))
+
+
+def assert_same(one: Any, two: Any) -> None:
+    for left, right in zip(one, two, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("layout", ["agent", "default"])
+def test_spec_and_shapes(name: str, layout: Any) -> None:
+    env = make("smac", name, 2, options=SmacOptions(layout=layout))
+    scenario = SCENARIOS[name]
+    assert env.spec.has_wins
+    assert env.spec.agents == scenario.agents
+    assert env.spec.action.sizes == (scenario.actions,)
+    assert env.spec.episode_limit == scenario.limit
+    assert len(set(env.spec.agent_types)) == len(set(scenario.ally_kinds))
+    snapshot = env.reset(slot_seeds(0, "shape", 2))
+    assert snapshot.observation.shape == (2, scenario.agents, env.spec.observation_size)
+    assert snapshot.state.shape == (2, scenario.agents, env.spec.state_size)
+    assert snapshot.available is not None
+    assert snapshot.available.shape == (2, scenario.agents, scenario.actions)
+    assert snapshot.observation.dtype == snapshot.state.dtype == np.float32
+    assert snapshot.alive.all()
+    for result in play(env, slot_seeds(1, "shape", 2), 12):
+        assert np.isfinite(result.snapshot.observation).all()
+        assert np.isfinite(result.snapshot.state).all()
+
+
+@pytest.mark.parametrize("name", ["3s5z", "bane_vs_bane", "corridor"])
+def test_a_slot_does_not_depend_on_the_batch_or_on_threads(name: str) -> None:
+    seeds = slot_seeds(3, "batch", 40)
+    big = play(make("smac", name, 40), seeds, 60)
+    threaded = play(make("smac", name, 40, threads=3), seeds, 60)
+    for slot in (0, 17, 39):
+        alone = play(make("smac", name, 1), seeds[slot : slot + 1], 60)
+        for one, many in zip(alone, big, strict=True):
+            assert_same([part[0] for part in one.snapshot], [part[slot] for part in many.snapshot])
+            assert one.reward[0, 0] == many.reward[slot, 0]
+            assert [e._replace(slot=0) for e in one.episodes] == [
+                e._replace(slot=0) for e in many.episodes if e.slot == slot
+            ]
+    for one, many in zip(threaded, big, strict=True):
+        assert_same(one.snapshot, many.snapshot)
+        np.testing.assert_array_equal(one.reward, many.reward)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_saving_in_mid_battle(name: str) -> None:
+    seeds = slot_seeds(5, "save", 3)
+    env = make("smac", name, 3)
+    play(env, seeds, 15)
+    saved = env.state_dict()
+    before = copied(env.snapshot())
+    onward = proceed(env, 15, [np.random.default_rng(i) for i in range(3)])
+    fresh = make("smac", name, 3)
+    fresh.load_state_dict(saved)
+    assert_same(before, fresh.snapshot())
+    for one, two in zip(onward, proceed(fresh, 15, [np.random.default_rng(i) for i in range(3)]), strict=True):
+        assert_same(one.snapshot, two.snapshot)
+        np.testing.assert_array_equal(one.reward, two.reward)
+        assert one.episodes == two.episodes
+
+
+def test_seeds_matter_and_repeat() -> None:
+    first, again, other = (play(make("smac", "8m", 1), slot_seeds(seed, "seed", 1), 20) for seed in (1, 1, 2))
+    assert_same(first[-1].snapshot, again[-1].snapshot)
+    assert (first[-1].snapshot.observation != other[-1].snapshot.observation).any()
+
+
+def test_later_episodes_differ_from_the_first() -> None:
+    env = make("smac", "3m", 1)
+    start = env.reset(slot_seeds(0, "later", 1)).observation.copy()
+    generators = [np.random.default_rng(0)]
+    for _ in range(200):
+        result = proceed(env, 1, generators)[0]
+        if result.episodes:
+            break
+    assert (result.snapshot.observation != start).any()
+
+
+def test_without_auto_reset_ended_slots_freeze() -> None:
+    env = make("smac", "3m", 6, auto_reset=False)
+    results = play(env, slot_seeds(0, "freeze", 6), 65)
+    ended_at = {episode.slot: i for i, result in enumerate(results) for episode in result.episodes}
+    assert sorted(ended_at) == list(range(6))
+    assert sum(len(result.episodes) for result in results) == 6
+    for slot, last in ended_at.items():
+        for result in results[last + 1 :]:
+            assert (result.reward[slot] == 0).all()
+            assert not result.terminated[slot]
+            assert not result.truncated[slot]
+            assert_same([part[slot] for part in result.snapshot], [part[slot] for part in results[last].snapshot])
+
+
+@pytest.mark.parametrize("name", ["3m", "2s3z", "bane_vs_bane"])
+def test_episode_records_add_up(name: str) -> None:
+    env = make("smac", name, 8)
+    total, steps = np.zeros(8), np.zeros(8, int)
+    episodes = []
+    env.reset(slot_seeds(0, "records", 8))
+    generators = [np.random.default_rng(i) for i in range(8)]
+    for _ in range(150):
+        result = proceed(env, 1, generators)[0]
+        total += result.reward[:, 0]
+        steps += 1
+        ended = result.terminated | result.truncated
+        assert not (result.terminated & result.truncated).any()
+        assert sorted(episode.slot for episode in result.episodes) == np.nonzero(ended)[0].tolist()
+        for episode in result.episodes:
+            assert episode.total_return == pytest.approx(total[episode.slot], abs=1e-9)
+            assert episode.length == steps[episode.slot] <= env.spec.episode_limit
+            assert result.truncated[episode.slot] == (
+                episode.length == env.spec.episode_limit and not result.terminated[episode.slot]
+            )
+            assert result.final is not None
+            alive = result.final.alive[episode.slot]
+            if episode.won:
+                assert alive.any()
+            assert 0 <= episode.total_return < 25
+            episodes.append(episode)
+        total[ended], steps[ended] = 0, 0
+    assert episodes
+
+
+def test_the_dead_may_only_do_nothing_and_see_only_their_number() -> None:
+    env = make("smac", "2s3z", 20)
+    seen = 0
+    for result in play(env, slot_seeds(2, "dead", 20), 80):
+        snapshot = result.snapshot
+        assert snapshot.available is not None
+        assert snapshot.available.any(axis=-1).all()
+        np.testing.assert_array_equal(snapshot.available[..., 0], ~snapshot.alive)
+        dead = ~snapshot.alive
+        seen += int(dead.sum())
+        assert not snapshot.available[dead][:, 1:].any()
+        identity = np.broadcast_to(np.eye(5, dtype=np.float32), (20, 5, 5))
+        np.testing.assert_array_equal(snapshot.observation[dead][:, -5:], identity[dead])
+        assert not snapshot.observation[dead][:, :-5].any()
+        assert not snapshot.state[dead][:, :-5].any()
+    assert seen > 100
+
+
+def test_illegal_actions_are_refused_before_anything_happens() -> None:
+    env = make("smac", "3m", 2)
+    env.reset(slot_seeds(0, "illegal", 2))
+    before = env.state_dict()
+    with pytest.raises(ValueError, match="illegal action in slot 1 of 3m"):
+        env.step(np.array([[1, 1, 1], [1, 0, 1]])[..., None])
+    assert_same(before.values(), env.state_dict().values())
+
+
+def test_user_errors() -> None:
+    with pytest.raises(UserError, match=r"unknown SMAC map '3s6z'.*3s5z"):
+        make("smac", "3s6z", 1)
+    with pytest.raises(UserError, match="choke width"):
+        make("smac", "corridor", 1, options=SmacOptions(choke_width=9.0))
+
+
+def test_identity_names_engine_and_data() -> None:
+    one = make("smac", "3m", 1).identity()
+    two = make("smac", "3m", 1, options=SmacOptions(profile="legacy")).identity()
+    assert one["engine"] == "embedded"
+    assert one["unit_data"] != two["unit_data"]
