@@ -91,6 +91,9 @@ class Kind(NamedTuple):
     """Agents 0 … A−1: where each agent owns its row no gather of parameters is needed."""
 
 
+Step = Callable[[Tensor], StepStatistics]
+
+
 class Stepper:
     """The state that steps change in place, and the step."""
 
@@ -117,7 +120,16 @@ class Stepper:
         self.head_lr = settings.actor_lr * scale
         self._identity_trunk = sharing.trunk == tuple(range(sharing.agents))
         self._identity_head = sharing.head == tuple(range(sharing.agents))
+        self.totals = torch.zeros(replicas, len(StepStatistics._fields), device=device)
         self._count, self._loss, self._apply = (compiler(f) for f in (self.count, self.loss, self.apply))
+
+    def begin(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind) -> Step:
+        """What steps of a turn are called with: the rows of their samples."""
+
+        def step(rows: Tensor) -> StepStatistics:
+            return self.step(rollout, samples, crew, kind, rows)
+
+        return step
 
     def step(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind, rows: Tensor) -> StepStatistics:
         """One gradient step on the samples at `rows` [R, K, units, L], in slices whose gradients add up."""
@@ -125,13 +137,15 @@ class Stepper:
         gradients: tuple[Tensor, ...] | None = None
         parts = []
         for part in rows.split(self.slice_units(rows), 2):
-            loss, *statistics = self._loss(self.parameters, rollout, samples, crew, shares, part, kind)
+            loss, *pieces = self._loss(self.parameters, rollout, samples, crew, shares, part, kind)
             gradient = torch.autograd.grad(loss, self.parameters, allow_unused=True, materialize_grads=True)
             gradients = gradient if gradients is None else tuple(map(torch.add, gradients, gradient))
-            parts.append(statistics)
+            parts.append(pieces)
         norms = self._apply(gradients, crew, kind)
         sums = parts[0] if len(parts) == 1 else [torch.stack(x).sum(0) for x in zip(*parts, strict=True)]
-        return StepStatistics(*sums, *norms)
+        statistics = StepStatistics(*sums, *norms)
+        self.totals.add_(torch.stack([x.mean(1) for x in statistics], 1))
+        return statistics
 
     def slice_units(self, rows: Tensor) -> int:
         """Units per slice: fixed by the cell's `slice_rows`, never by the machine or the number of replicas."""

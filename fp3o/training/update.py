@@ -67,13 +67,14 @@ class Learner:
         initial: Parameters,
         device: torch.device | str = "cpu",
         compiler: Compiler = lambda function: function,
+        stepper: type[Stepper] = Stepper,
     ) -> None:
         self.spec, self.sharing, self.settings = spec, sharing, settings
         self.turns = ALGORITHMS[algorithm].turns
         self.device = torch.device(device)
         actor, critic = networks(spec, sharing, algorithm, settings)
         self.actor, self.critic = actor, critic
-        self.stepper = Stepper(actor, critic, settings, initial, self.device, compiler)
+        self.stepper = stepper(actor, critic, settings, initial, self.device, compiler)
         self.replicas = initial.trunk.shape[0]
         self.on_step: Callable[[Turn, StepStatistics], None] | None = None
         self._log_ratio: Tensor | None = None
@@ -85,7 +86,7 @@ class Learner:
         self._log_ratio = torch.zeros_like(rollout.log_prob)
         self._old_std = self._std()
         records: dict[str, Tensor] = {}
-        totals = torch.zeros(self.replicas, len(StepStatistics._fields), device=self.device)
+        self.stepper.totals.zero_()
         steps = 0
         previous: Turn | None = None
         for number, turn in enumerate(self.turns(context)):
@@ -96,10 +97,10 @@ class Learner:
             if turn.go is not None:
                 records["go"] = turn.go.float()
             if turn.go is None or bool(turn.go.any()):
-                steps += self._take(context, turn, number, units, draws, totals)
+                steps += self._take(context, turn, number, units, draws)
         if previous is not None:
             records |= self._divergence(rollout, previous)
-        means = (totals / max(steps, 1)).unbind(1)
+        means = (self.stepper.totals / max(steps, 1)).unbind(1)
         records |= dict(zip(STATISTICS, means, strict=True))
         records["explained_variance"] = explained_variance(context)
         return records
@@ -137,20 +138,17 @@ class Learner:
         assert self._log_ratio is not None
         return self._log_ratio
 
-    def _take(self, context: Context, turn: Turn, number: int, units: Tensor, draws: Draws, totals: Tensor) -> int:
+    def _take(self, context: Context, turn: Turn, number: int, units: Tensor, draws: Draws) -> int:
         """All minibatch steps of a turn; returns how many."""
         crew, kind = self._crew(turn), Kind(turn.clip, turn.clip_others, turn.learn, turn.agents is None)
-        samples = gather_samples(context, turn)
+        step = self.stepper.begin(context.rollout, gather_samples(context, turn), crew, kind)
         count, batches = crew.agents.shape[1], self.settings.minibatches
-        per_batch = len(units) // batches
+        shared = turn.others is not None  # live products need the agents' samples side by side
         for epoch in range(turn.epochs):
-            shared = turn.others is not None  # live products need the agents' samples side by side
             order = draws.permutations(number, epoch, 1 if shared else count, len(units))
-            order = order.to(self.device).expand(-1, count, -1)
-            for batch in range(batches):
-                rows = crew_rows(context.rollout, crew, units, order[:, :, batch * per_batch : (batch + 1) * per_batch])
-                statistics = self.stepper.step(context.rollout, samples, crew, kind, rows)
-                totals += torch.stack([x.mean(1) for x in statistics], 1)
+            rows = crew_rows(context.rollout, crew, units, order.to(self.device).expand(-1, count, -1))
+            for part in rows.split(len(units) // batches, 2)[:batches]:
+                statistics = step(part)
                 if self.on_step is not None:
                     self.on_step(turn, statistics)
         self._log_ratio = None

@@ -124,7 +124,7 @@ def _compare_steps(case: golden.Case) -> None:
             order = case.arrays["order/independent" if turn.ordinal == 1 else "order/dependent"]
             groups = [([int(a)], int(a)) for a in order]
         for members, owner in groups:
-            _, agent, value, critic_norm, policy, entropy, actor_norm, ratio, *flag = next(rows)
+            _, agent, value, critic_norm, policy, entropy, actor_norm, _ratio, *flag = next(rows)
             if not shared:
                 assert int(agent) == owner
             ours = {k: getattr(statistics, k)[0, members].sum().item() for k in ("policy", "entropy", "value")}

@@ -1,0 +1,139 @@
+"""How a run computes: eagerly, compiled, or (CUDA) compiled inside a graph; chosen once, recorded, reused on resume."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from fp3o.algorithms.turns import Rollout
+from fp3o.errors import UserError
+from fp3o.plan import Plan
+from fp3o.training.step import Compiler, Crew, Kind, Step, Stepper, StepStatistics
+
+Mode = Literal["eager", "compiled", "graph"]
+
+# Compiling takes about half a minute and halves or thirds a step of some milliseconds.
+STEPS_THAT_REPAY_COMPILING = 20_000
+WARM_UP_STEPS = 3  # before capture, as CUDA graphs need
+
+
+@dataclass(frozen=True)
+class ComputePath:
+    """Everything that may change the last bits of a result."""
+
+    mode: Mode
+    device: Literal["cpu", "cuda"]
+    torch: str
+    threads: int
+    reason: str
+
+    @property
+    def compiler(self) -> Compiler:
+        return _identity if self.mode == "eager" else compiled
+
+    @property
+    def stepper(self) -> type[Stepper]:
+        return GraphStepper if self.mode == "graph" else Stepper
+
+    def record(self) -> dict[str, Any]:
+        return {"mode": self.mode, "device": self.device, "torch": self.torch, "threads": 1, "reason": self.reason}
+
+
+def choose(plan: Plan, device: str, path: str, threads: int) -> ComputePath:
+    """The path of a run that starts: fastest where it repays itself."""
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise UserError("--device cuda: torch sees no GPU; allowed: auto, cpu")
+    on: Literal["cpu", "cuda"] = "cuda" if has_gpu and device != "cpu" else "cpu"
+    settings = plan.settings
+    steps = plan.iterations * (settings.epochs + settings.epochs_dependent) * settings.minibatches
+    compiler = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
+    mode: Mode
+    if path == "eager":
+        mode, reason = "eager", "asked for"
+    elif compiler is None:
+        if path == "compiled":
+            raise UserError("--path compiled: no C compiler found (gcc, clang or cc); allowed: auto, eager")
+        mode, reason = "eager", "no C compiler found"
+    elif path == "auto" and steps < STEPS_THAT_REPAY_COMPILING:
+        mode, reason = "eager", f"{steps} gradient steps do not repay compiling"
+    else:
+        mode = "graph" if on == "cuda" else "compiled"
+        reason = "asked for" if path == "compiled" else f"{steps} gradient steps repay compiling"
+    return ComputePath(mode, on, torch.__version__, threads, reason)
+
+
+def _identity(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Shapes never change within a run, so everything is specialised to them."""
+    return torch.compile(function, dynamic=False, fullgraph=True)
+
+
+class GraphStepper(Stepper):
+    """Steps replayed from CUDA graphs: one launch per step. Inputs of a captured step live at fixed addresses."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._graphs: dict[Any, _Captured] = {}
+        self._inputs: tuple[Rollout, Tensor] | None = None
+
+    def begin(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind) -> Step:
+        if self._inputs is None:
+            self._inputs = (Rollout(*(None if x is None else x.clone() for x in rollout)), samples.clone())
+        kept_rollout, kept_samples = self._inputs
+        _copy_into(kept_rollout, rollout)
+        kept_samples.copy_(samples)
+
+        def step(rows: Tensor) -> StepStatistics:
+            key = (kind, rows.shape, crew.others is None)
+            if key not in self._graphs:
+                self._graphs[key] = self._capture(kept_rollout, kept_samples, crew, kind, rows)
+            captured = self._graphs[key]
+            if captured.crew_of is not crew:
+                _copy_into(captured.crew, crew)
+                captured.crew_of = crew
+            captured.rows.copy_(rows)
+            captured.graph.replay()
+            return captured.statistics
+
+        return step
+
+    def _capture(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind, rows: Tensor) -> _Captured:
+        kept_crew = Crew(*(None if x is None else x.clone() for x in crew))
+        kept_rows = rows.clone()
+        state = [*self.parameters, *(x for m in self.moments for x in m), *self.normaliser, self.running, self.totals]
+        before = [x.detach().clone() for x in state]
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP_STEPS):
+                self.step(rollout, samples, kept_crew, kind, kept_rows)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            statistics = self.step(rollout, samples, kept_crew, kind, kept_rows)
+        # Warm-up and capture must leave no trace: capture records without running, warm-up did run.
+        with torch.no_grad():
+            for x, old in zip(state, before, strict=True):
+                x.copy_(old)
+        return _Captured(graph, kept_crew, kept_rows, statistics)
+
+
+class _Captured:
+    def __init__(self, graph: torch.cuda.CUDAGraph, crew: Crew, rows: Tensor, statistics: StepStatistics) -> None:
+        self.graph, self.crew, self.rows, self.statistics = graph, crew, rows, statistics
+        self.crew_of: Crew | None = None
+
+
+def _copy_into(kept: Rollout | Crew, new: Rollout | Crew) -> None:
+    for target, source in zip(kept, new, strict=True):
+        if target is not None and source is not None:
+            target.copy_(source)
