@@ -1,0 +1,69 @@
+"""Episodes as pictures: something is drawn, it moves, and it can be read back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fp3o.errors import UserError
+from fp3o.render import animation
+
+PICTURES = [np.full((24, 32, 3), value, dtype=np.uint8) for value in (0, 100, 200)]
+
+
+@pytest.mark.parametrize("kind", [".webp", ".gif", ".png"])
+def test_every_frame_is_in_the_file(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "new" / f"episode{kind}"
+    assert animation.write(path, iter(PICTURES), frames_per_second=20) == 3
+    with Image.open(path) as image:
+        assert (image.n_frames, image.size) == (3, (32, 24))
+        image.seek(2)
+        assert abs(int(np.asarray(image.convert("RGB"))[0, 0, 0]) - 200) < 10
+
+
+def test_unknown_kind_of_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"allowed: \.webp, \.gif, \.png, \.mp4"):
+        animation.write(tmp_path / "a.avi", PICTURES, 20)
+    assert not any(tmp_path.iterdir())
+
+
+def test_mp4_without_the_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(UserError, match="pip install imageio-ffmpeg"):
+        animation.write(tmp_path / "a.mp4", PICTURES, 20)
+
+
+# In a process of its own: MuJoCo chooses its drawing library when it is first imported.
+DRAW = """
+import sys, numpy as np
+from fp3o.render.mamujoco import choose_backend, frames
+choose_backend()
+from fp3o.envs import make
+from fp3o.envs.options import MamujocoOptions
+env = make("mamujoco", sys.argv[1], 1)
+env.reset(np.array([3], dtype=np.uint64))
+positions = [env.state_dict()["qpos"][0]]
+for _ in range(5):
+    env.step(np.ones((1, env.spec.agents, env.spec.action.width)))
+positions.append(env.state_dict()["qpos"][0])
+np.save(sys.argv[2], np.stack(list(frames(sys.argv[1], MamujocoOptions(), positions, 64, 48))))
+"""
+
+
+@pytest.mark.parametrize("task", ["halfcheetah-6x1", "swimmer-8x2", "reacher-2x1"])
+def test_mujoco_draws_what_moves(tmp_path: Path, task: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DRAW, task, str(tmp_path / "a.npy")], capture_output=True, text=True, check=False
+    )
+    if "cannot draw with" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    first, second = np.load(tmp_path / "a.npy")
+    assert first.shape == (48, 64, 3)
+    assert first.std() > 5
+    assert (first != second).any()
