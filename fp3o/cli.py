@@ -305,6 +305,32 @@ def rerun(
     return subprocess.run([sys.executable, "-m", *command], check=False, cwd=planning.repository()).returncode
 
 
+@app.command
+def save(
+    *,
+    message: Annotated[str, arg(aliases=("-m",), metavar="TEXT", help="Commit what is staged in git with this.")] = "",
+) -> int:
+    """Put the paper suite's finished runs into DVC and its store, and stage the rest in git; once per sweep."""
+    from fp3o import upkeep
+
+    print("\n".join(upkeep.save(message)))
+    return 0
+
+
+@app.command
+def prune(
+    *,
+    suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
+    delete: Annotated[bool, arg(help="Remove what is listed; without it nothing is touched.")] = False,
+) -> int:
+    """List (and with --delete remove) runs, scratch and stored objects that nothing refers to any more."""
+    from fp3o import upkeep
+
+    lines = upkeep.prune(planning.load_suite(suite), delete)
+    print("\n".join(lines) if lines else "nothing to prune")
+    return 0
+
+
 def find_local_modules() -> None:
     """A stranger's `module:factory` lies in the folder the command is called from."""
     here = os.getcwd()

@@ -295,7 +295,7 @@ def test_every_setting_and_option_is_documented(capsys: pytest.CaptureFixture[st
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--help") == 0
     shown = capsys.readouterr().out
-    for name in ("train", "evaluate", "list", "doctor", "check-env", "status", "rerun"):
+    for name in ("train", "evaluate", "list", "doctor", "check-env", "status", "rerun", "save", "prune"):
         assert f"• {name} " in shown
         assert call(name, "--help") == 0
         assert "usage: fp3o" in capsys.readouterr().out
@@ -331,6 +331,24 @@ def test_check_env_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setitem(sys.modules, "fp3o.envs.pettingzoo", module)
     assert call("check-env", "mine:make") == 1
     assert "Tuple is not supported" in capsys.readouterr().out
+
+
+def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from fp3o import upkeep
+
+    asked: list[tuple[Any, ...]] = []
+
+    def prune(suite: Any, delete: bool) -> list[str]:
+        asked.append((suite.name, delete))
+        return ["an old run"] if delete else []
+
+    monkeypatch.setattr(upkeep, "prune", prune)
+    monkeypatch.setattr(upkeep, "save", lambda message: [f"saved {message}"])
+    assert call("prune", "--suite", "quick") == 0
+    assert call("prune", "--delete") == 0
+    assert call("save", "-m", "all of it") == 0
+    assert asked == [("quick", False), ("paper", True)]
+    assert capsys.readouterr().out == "nothing to prune\nan old run\nsaved all of it\n"
 
 
 def test_rerun_prints_and_runs_snakemake(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
