@@ -1,8 +1,7 @@
-"""Behind `fp3o rerun`, `fp3o save` and `fp3o prune`.
+"""Behind `fp3o save` and `fp3o prune`.
 
-rerun(suite, cell, seed=None, extra=())   train a cell again through Snakemake; returns its exit code
-save(message="")                          runs of the paper suite into DVC and its store, once per sweep; lines to print
-prune(suite, delete=False)                runs, scratch and stored objects nothing refers to; lines to print
+save(message="")              runs of the paper suite into DVC and its store, once per sweep; lines to print
+prune(suite, delete=False)    runs, scratch and stored objects nothing refers to; lines to print
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,27 +32,6 @@ TRACKED = "paper"
 
 LOCK_WAIT_SECONDS = 600.0
 RETRY_SECONDS = 1.0
-
-
-# --- rerun ---------------------------------------------------------------------------------------------------------
-
-
-def rerun(suite: plan.Suite, cell: plan.Cell, seed: int | None = None, extra: Sequence[str] = ()) -> int:
-    """Train a cell of the suite again: prints the snakemake line and runs it; `extra` goes to snakemake (e.g. -n).
-
-    Seeds are trained in blocks, so the whole block of `seed` is trained again; without a seed every block is.
-    """
-    _, seeds = suite.run(cell.id)
-    blocks = plan.seed_blocks(seeds, suite.seed_block)
-    if seed is not None:
-        blocks = [provenance.block_of(suite, cell, seed)]
-    rules = [f"train_s{block[0]}_{block[-1]}" for block in blocks]
-    target = str(provenance.cell_path(suite.name, cell.id))
-    # Targets first: options with lists would swallow them.
-    command = ["snakemake", target, "--forcerun", *rules, "--config", f"suite={suite.name}", *extra]
-    print(shlex.join(command), flush=True)
-    job.reach_commands()
-    return subprocess.run(command, check=False).returncode
 
 
 # --- save ----------------------------------------------------------------------------------------------------------

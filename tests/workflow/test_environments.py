@@ -1,0 +1,51 @@
+"""environment.yml, environment-smac.yml, pyproject.toml and requirements.lock ask for the same packages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((ROOT / name).read_text())
+    return content
+
+
+def pip_lines(name: str) -> list[str]:
+    return next(entry["pip"] for entry in read(name)["dependencies"] if isinstance(entry, dict))
+
+
+@pytest.mark.parametrize("name", ["environment.yml", "environment-smac.yml"])
+def test_conda_takes_its_packages_from_the_lock(name: str) -> None:
+    assert pip_lines(name)[:2] == ["-r requirements.lock", "-e ."]
+    python = next(str(d) for d in read(name)["dependencies"] if str(d).startswith("python="))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert Requirement(f"python{project['requires-python']}").specifier.contains(python.removeprefix("python="))
+
+
+def test_the_smac_environment_is_the_plain_one_and_more() -> None:
+    plain, more = pip_lines("environment.yml"), pip_lines("environment-smac.yml")
+    assert more[: len(plain)] == plain
+    assert [str(d) for d in read("environment.yml")["dependencies"] if isinstance(d, str)] == ["python=3.11", "pip"]
+
+
+def test_the_lock_satisfies_every_requirement_of_the_project() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    locked = {
+        re.sub(r"[-_.]+", "-", m[1]).lower(): m[2] for m in re.finditer(r"^([\w.-]+)==([^\s;\\]+)", lock, re.MULTILINE)
+    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    for text in [*project["dependencies"], *extras["workflow"], *extras["dev"]]:
+        wanted = Requirement(text)
+        name = re.sub(r"[-_.]+", "-", wanted.name).lower()
+        assert name in locked, f"{name} is not in requirements.lock"
+        assert wanted.specifier.contains(locked[name].split("+")[0]), f"{name} {locked[name]} against {text}"
