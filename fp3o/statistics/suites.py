@@ -5,21 +5,43 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fp3o import plan
 from fp3o.statistics.scores import CellRuns, Planned, collect
 
 
+class Cells(Mapping[str, CellRuns]):
+    """What exists of each planned cell, read when first asked for."""
+
+    def __init__(self, runs: Path, planned: Iterable[Planned]) -> None:
+        self._runs = runs
+        self._planned = {cell.cell: cell for cell in planned}
+        self._found: dict[str, CellRuns] = {}
+
+    def __getitem__(self, cell: str) -> CellRuns:
+        if cell not in self._found:
+            (self._found[cell],) = collect(self._runs, [self._planned[cell]])
+        return self._found[cell]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._planned)
+
+    def __len__(self) -> int:
+        return len(self._planned)
+
+    def __contains__(self, cell: object) -> bool:
+        return cell in self._planned
+
+
 class SuiteRuns:
-    """A suite and whatever exists of its runs, read once."""
+    """A suite and whatever exists of its runs."""
 
     def __init__(self, suite: plan.Suite, runs: Path) -> None:
         self.suite = suite
         self.root = runs
-        planned = [Planned(resolved.cell.id, resolved.digest, seeds) for resolved, seeds in suite.runs()]
-        self.cells: dict[str, CellRuns] = {found.cell: found for found in collect(runs, planned)}
+        self.cells = Cells(runs, (Planned(found.cell.id, found.digest, seeds) for found, seeds in suite.runs()))
 
     def of(self, artefact: plan.Artefact) -> list[CellRuns]:
         """The cells of an artefact, in its order."""

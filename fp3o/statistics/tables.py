@@ -13,14 +13,13 @@ from pathlib import Path
 
 from fp3o.plan import Artefact
 from fp3o.statistics import published as paper
+from fp3o.statistics.columns import CONTROL, cells_of
 from fp3o.statistics.compare import Comparison, compare_cell, judge
 from fp3o.statistics.intervals import Interval, Summary, interval_of
 from fp3o.statistics.published import Published
 from fp3o.statistics.scores import CellRuns, engine_of, pooled_median, protocol_of
 from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
 
-# Shown beside the paper's columns wherever the suite has it, marked as ours: the paper gives FP3O twice the updates.
-CONTROL = "mappo-10-epochs"
 SHARING_TITLES = {
     "full": "Full Param. Sharing",
     "partial": "Partial Param. Sharing",
@@ -151,23 +150,14 @@ def entry_of(found: CellRuns) -> Entry:
 
 def build(data: SuiteRuns, artefact: Artefact) -> Table:
     """A table of the suite: rows and columns in the order of its cells, the equal-budget control as an extra column."""
-    columns = list(dict.fromkeys(cell.label for cell in artefact.cells))
+    members = cells_of(data.suite, artefact)
+    columns = list(dict.fromkeys(cell.label for cell in members))
     controls = [label for label in columns if artefact.paper and label == CONTROL]
-    keys = list(dict.fromkeys((cell.domain, cell.task, cell.sharing) for cell in artefact.cells))
+    keys = list(dict.fromkeys((cell.domain, cell.task, cell.sharing) for cell in members))
     # The paper groups its rows by sharing.
     domains, order = [key[0] for key in keys], list(SHARING_TITLES)
     keys.sort(key=lambda key: (domains.index(key[0]), order.index(key[2])))
-    if artefact.paper and "mappo" in columns and any(f"{'/'.join(key)}/{CONTROL}" in data.cells for key in keys):
-        if CONTROL not in columns:
-            columns.append(CONTROL)
-        controls = [CONTROL]
-    cells = {
-        cell: data.cells[cell]
-        for key in keys
-        for cell in (f"{'/'.join(key)}/{label}" for label in columns)
-        if cell in data.cells
-    }
-    judged = _judged([entry_of(found) for found in cells.values()])
+    judged = _judged([entry_of(data.cells[cell.id]) for cell in members])
     titles = {tuple(entry.cell.split("/")[:2]): entry for entry in paper.scores().values()}
     rows = []
     for domain, task, sharing in keys:

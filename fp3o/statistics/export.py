@@ -1,0 +1,90 @@
+"""Scores for other tools: scores.csv (long) and marl-eval's JSON.
+
+python -m fp3o.statistics.export --suite paper --out results/paper/scores
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fp3o.statistics.scores import REDUCTIONS, CellRuns, last_ten, metric_values, pooled_median, protocol_of, reduce
+from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
+from fp3o.training import records
+
+HEADER = ("domain", "task", "sharing", "algorithm", "seed", "status", "statistic", "value", "n_evaluations")
+
+
+def scores_csv(data: SuiteRuns) -> str:
+    """Every named reduction of every run; the pool of all seeds as seed "all"."""
+    rows: list[Sequence[object]] = []
+    for found in data.cells.values():
+        parts = found.cell.split("/")
+        for run in found.runs:
+            for name in REDUCTIONS:
+                value = reduce(run, name)
+                used = 1 if name == "final" else len(last_ten(run.curve.value))
+                if value is not None:
+                    rows.append((*parts, run.seed, run.document["status"], name, f"{value:.6g}", used))
+        pooled = pooled_median(found)
+        if pooled is not None:
+            count = sum(len(last_ten(run.curve.value)) for run in found.runs)
+            rows.append((*parts, "all", "", "pooled-median", f"{pooled.centre:.6g}", count))
+            rows.append((*parts, "all", "", "pooled-deviation", f"{pooled.spread:.6g}", count))
+    return csv_text(HEADER, rows)
+
+
+def marl_eval(data: SuiteRuns) -> dict[str, Any]:
+    """environment → task → algorithm → run → step; sharing is folded into the algorithm's name (fp3o_full).
+
+    marl-eval wants the same number of evaluations in every run of a task: a seed that diverged keeps its last value,
+    and longer runs are cut. "Absolute" metrics are of the final policy; we keep no best one.
+    """
+    document: dict[str, Any] = {}
+    tasks: dict[tuple[str, str], list[CellRuns]] = {}
+    for found in data.cells.values():
+        if found.runs and all(len(run.curve.value) for run in found.runs):
+            tasks.setdefault((found.cell.split("/")[0], found.cell.split("/")[1]), []).append(found)
+    for (domain, task), members in tasks.items():
+        length = min(max(len(run.curve.value) for run in found.runs) for found in members)
+        for found in members:
+            _, _, sharing, label = found.cell.split("/")
+            name = f"{label.replace('-', '_')}_{sharing.replace('-', '_')}"
+            place = document.setdefault(domain, {}).setdefault(task.replace("-", "_").lower(), {})
+            place[name] = _runs(found, length)
+    return document
+
+
+def _runs(found: CellRuns, length: int) -> dict[str, Any]:
+    metric = protocol_of(found.cell).metric
+    longest = max(found.runs, key=lambda run: len(run.curve.value)).curve.env_steps
+    entries: dict[str, Any] = {}
+    for run in found.runs:
+        values = run.curve.value[:length]
+        values = np.concatenate([values, np.full(length - len(values), values[-1])])
+        steps: dict[str, Any] = {
+            f"step_{k}": {"step_count": int(longest[k]), metric: [_rounded(values[k])]} for k in range(length)
+        }
+        final = run.folder / records.FINAL
+        last = metric_values(records.read_final(final), metric) if final.is_file() else values[-1:]
+        steps["absolute_metrics"] = {metric: [_rounded(value) for value in last]}
+        entries[f"seed_{run.seed}"] = steps
+    return entries
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    chosen = parser("Scores for other tools.", out="folder for scores.csv and marl_eval.json").parse_args(argv)
+    data = load(chosen)
+    write(chosen.out / "scores.csv", scores_csv(data))
+    write(chosen.out / "marl_eval.json", json.dumps(marl_eval(data), indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""The reproduction in one file: coverage, verdicts, rank agreement, claims, aggregates. Same runs, same bytes.
+
+python -m fp3o.statistics.scorecard --suite paper --out results/paper/scorecard.json
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fp3o.statistics import aggregate, cost, published
+from fp3o.statistics.claims import ledger, scores_of
+from fp3o.statistics.intervals import Interval
+from fp3o.statistics.ranks import Agreement, RankRow, agreement
+from fp3o.statistics.scores import CellRuns, protocol_of
+from fp3o.statistics.suites import SuiteRuns, load, parser, write
+from fp3o.statistics.tables import Entry, build
+
+METRICS = {
+    "interquartile_mean": aggregate.interquartile_mean,
+    "mean": aggregate.mean_of_tasks,
+    "median": aggregate.median_of_tasks,
+    "optimality_gap": aggregate.optimality_gap,
+}
+
+
+def number(value: float | None) -> float | None:
+    """Four decimals: more would be noise, and might differ between machines."""
+    return None if value is None or not math.isfinite(value) else round(value, 4) + 0.0
+
+
+def bounds(interval: Interval) -> list[float | None]:
+    return [number(interval.low), number(interval.high)]
+
+
+# --- Verdicts -----------------------------------------------------------------------------------------------------
+
+
+def judged_cells(data: SuiteRuns) -> dict[str, Entry]:
+    """Every cell with a published value, as judged in the first table that has it."""
+    found: dict[str, Entry] = {}
+    for artefact in data.suite.artefacts:
+        if artefact.kind == "table" and artefact.paper:
+            for entry in build(data, artefact).entries:
+                if entry.published is not None:
+                    found.setdefault(entry.cell, entry)
+    return found
+
+
+def verdict_counts(entries: Sequence[Entry]) -> dict[str, int]:
+    """How many cells of each verdict; directions are told apart."""
+    return dict(sorted(Counter(entry.verdict for entry in entries).items()))
+
+
+def grouped(entries: dict[str, Entry], part: int) -> dict[str, dict[str, int]]:
+    """Counts by domain (0), sharing (2) or algorithm (3)."""
+    groups: dict[str, list[Entry]] = {}
+    for cell, entry in entries.items():
+        groups.setdefault(cell.split("/")[part], []).append(entry)
+    return {name: verdict_counts(members) for name, members in sorted(groups.items())}
+
+
+# --- Ranks --------------------------------------------------------------------------------------------------------
+
+
+def rank_rows(data: SuiteRuns, table: str) -> list[RankRow]:
+    """Rows of a published table whose algorithms were all run with the paper's settings."""
+    groups: dict[str, list[published.Published]] = {}
+    for entry in published.table(table):
+        groups.setdefault(entry.cell.rpartition("/")[0], []).append(entry)
+    rows = []
+    for name, members in groups.items():
+        scores = tuple(tuple(scores_of(data, member.cell)) for member in members)
+        if all(scores):
+            rows.append(RankRow(name, tuple(members), scores, protocol_of(name).statistic))
+    return rows
+
+
+def agreement_entry(found: Agreement | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "rows": found.rows,
+        "mean_tau": number(found.mean_tau),
+        "interval": bounds(found.interval),
+        "p": number(found.p),
+        "tau": {name: number(value) for name, value in sorted(found.taus.items())},
+        "pairs_separated_in_the_paper": found.separated_pairs,
+        "of_these_same_sign": found.separated_agree,
+        "published_best_is_our_best": found.top_agree,
+    }
+
+
+# --- Aggregates ---------------------------------------------------------------------------------------------------
+
+
+def scale(domain: str, task: str) -> tuple[float, float]:
+    """What counts as 0 and as 1: win rates 0 and 100 %, else the paper's worst and best value on the task."""
+    if protocol_of(domain).metric == "win_rate":
+        return 0.0, 100.0
+    values = [entry.value for cell, entry in published.scores().items() if cell.startswith(f"{domain}/{task}/")]
+    return (min(values), max(values)) if values else (0.0, 1.0)
+
+
+def normalised(data: SuiteRuns, domain: str, labels: Sequence[str]) -> tuple[list[str], dict[str, list[list[float]]]]:
+    """Rows (task/sharing) in which every label has seeds, and the scores there on the task's scale."""
+    rows = sorted({cell.rpartition("/")[0] for cell in published.scores() if cell.startswith(f"{domain}/")})
+    common = [row for row in rows if all(scores_of(data, f"{row}/{label}") for label in labels)]
+    table: dict[str, list[list[float]]] = {label: [] for label in labels}
+    for row in common:
+        low, high = scale(domain, row.split("/")[1])
+        for label in labels:
+            table[label].append([(value - low) / (high - low) for value in scores_of(data, f"{row}/{label}")])
+    return common, table
+
+
+def columns_of(domain: str) -> tuple[str, ...]:
+    """The paper's algorithms in a domain."""
+    return tuple(dict.fromkeys(entry.cell.split("/")[3] for entry in published.table(domain)))
+
+
+def aggregates(data: SuiteRuns, domain: str) -> dict[str, Any]:
+    """Pooled over the rows all four algorithms have, and FP3O against each other algorithm over the rows both have."""
+    labels = columns_of(domain)
+    rows, scores = normalised(data, domain, labels)
+    pooled = {
+        label: {
+            name: {
+                "value": number(float(metric(*tasks))),
+                "interval": bounds(aggregate.stratified_interval(metric, tasks)),
+            }
+            for name, metric in METRICS.items()
+        }
+        for label, tasks in scores.items()
+        if rows
+    }
+    improvement = {}
+    for other in (*labels[1:], "mappo-10-epochs"):
+        common, pair = normalised(data, domain, ("fp3o", other))
+        if common:
+            samples = [*pair["fp3o"], *pair[other]]
+            improvement[other] = {
+                "value": number(float(aggregate.probability_of_improvement(*samples))),
+                "interval": bounds(aggregate.stratified_interval(aggregate.probability_of_improvement, samples)),
+                "rows": len(common),
+            }
+    return {
+        "rows": rows,
+        "scale": "win rate / 100" if domain == "smac" else "0 and 1 = the paper's worst and best value on the task",
+        "pooled": pooled,
+        "probability_that_fp3o_is_better": improvement,
+    }
+
+
+# --- All of it ----------------------------------------------------------------------------------------------------
+
+
+def coverage(cells: Sequence[CellRuns]) -> dict[str, int]:
+    return {
+        "cells_planned": len(cells),
+        "cells_complete": sum(len(cell.runs) == len(cell.planned.seeds) for cell in cells),
+        "cells_started": sum(bool(cell.runs) for cell in cells),
+        "seeds_planned": sum(len(cell.planned.seeds) for cell in cells),
+        "seeds_run": sum(len(cell.runs) for cell in cells),
+        "seeds_diverged": sum(cell.diverged for cell in cells),
+    }
+
+
+def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any]:
+    """Everything, as plain data."""
+    entries = judged_cells(data)
+    cells = list(data.cells.values())
+    domains = [name for name in ("mamujoco", "smac", "mpe") if any(cell.cell.startswith(name) for cell in cells)]
+    spans = [entry.comparison.standardised for entry in entries.values() if entry.comparison]
+    known = [abs(span) for span in spans if span is not None]
+    compared = [entry.comparison for entry in entries.values() if entry.comparison]
+    claims = [
+        {"name": claim.name, "claim": claim.text, "source": claim.source, **finding._asdict()}
+        for claim, finding in [*ledger(data), *([cost.claim(costs)] if costs else [])]
+    ]
+    return {
+        "suite": data.suite.name,
+        "coverage": coverage(cells),
+        "coverage_by_domain": {
+            name: coverage([cell for cell in cells if cell.cell.startswith(f"{name}/")]) for name in domains
+        },
+        "published_cells": len(entries),
+        "verdicts": verdict_counts(list(entries.values())),
+        "verdicts_by_domain": grouped(entries, 0),
+        "verdicts_by_sharing": grouped(entries, 2),
+        "verdicts_by_algorithm": grouped(entries, 3),
+        "published_inside_our_prediction_interval": sum(c.prediction.contains(c.published.value) for c in compared),
+        "compared_cells": len(compared),
+        "median_absolute_difference_in_published_spreads": number(float(np.median(known))) if known else None,
+        "rank_agreement": {name: agreement_entry(agreement(rank_rows(data, name))) for name in domains},
+        "claims": sorted(claims, key=lambda claim: int(claim["name"][1:])),
+        "aggregates": {name: aggregates(data, name) for name in domains},
+        "engines": {
+            name: sorted({run.engine for cell in cells if cell.cell.startswith(f"{name}/") for run in cell.runs})
+            for name in sorted({cell.cell.split("/")[0] for cell in cells})
+        },
+        "deviations": sorted({text for cell in cells for text in cell.deviations}),
+    }
+
+
+def to_json(document: dict[str, Any]) -> str:
+    """Sorted, so that a diff shows what changed."""
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser("Scorecard of a suite.", out="scorecard.json")
+    arguments.add_argument("--cost", type=Path, help="cost.csv, where cost was measured")
+    chosen = arguments.parse_args(argv)
+    costs = cost.read(chosen.cost) if chosen.cost else ()
+    write(chosen.out, to_json(scorecard(load(chosen), costs)))
+
+
+if __name__ == "__main__":
+    main()

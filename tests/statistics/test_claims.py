@@ -1,0 +1,135 @@
+"""The ledger: each verdict from runs made to deserve it; nothing is claimed about what was not run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from fp3o import plan
+from fp3o.statistics import claims
+from fp3o.statistics.claims import CLAIMS, Finding
+from fp3o.statistics.suites import SuiteRuns
+
+CHEETAH = "mamujoco/halfcheetah-6x1/full"
+
+
+def suite(root: Path) -> SuiteRuns:
+    return SuiteRuns(plan.load_suite("paper"), root)
+
+
+def finding(name: str, root: Path) -> Finding:
+    (claim,) = [claim for claim in CLAIMS if claim.name == name]
+    return claim.test(suite(root))
+
+
+def test_nothing_is_claimed_without_runs(tmp_path: Path) -> None:
+    found = claims.ledger(suite(tmp_path))
+    assert {verdict.verdict for _, verdict in found} == {"not run"}
+    assert len({claim.name for claim, _ in found}) == len(found) == 17
+
+
+def test_every_cell_a_claim_needs_is_in_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt cell would look like one that was not run."""
+    data = suite(tmp_path)
+    asked: list[str] = []
+    monkeypatch.setattr(claims, "scores_of", lambda _, cell: asked.append(cell) or [])
+    for claim in CLAIMS:
+        claim.test(data)
+    assert len(set(asked)) > 100
+    assert set(asked) <= set(data.cells)
+
+
+def test_rank_sum_of_one_row_is_mann_whitney() -> None:
+    a, b = [5.0, 6.0, 7.0, 3.5, 9.0], [1.0, 2.0, 4.0, 3.0, 6.5]
+    chance, p = claims.rank_sum([(a, b)])
+    expected = stats.mannwhitneyu(a, b, method="asymptotic", use_continuity=False)
+    assert chance == pytest.approx(expected.statistic / 25)
+    assert p == pytest.approx(expected.pvalue)
+    assert claims.rank_sum([([1.0, 1.0], [1.0, 1.0])]) == (0.5, 1.0)
+
+
+def test_rank_sum_pools_rows_without_comparing_across_them() -> None:
+    """Two rows at very different levels, in each a small consistent lead."""
+    rows = [([11.0, 12, 13, 14, 15], [1.0, 2, 3, 4, 5]), ([1011.0, 1012, 1013, 1014, 1015], [1001.0, 1002, 3, 4, 5])]
+    chance, p = claims.rank_sum(rows)
+    assert chance == 1.0
+    assert p == pytest.approx(2 * stats.norm.sf(25 / (2 * 25 * 11 / 12) ** 0.5))
+
+
+def test_better_and_worse(tmp_path: Path, write_run: Any, scores_around: Any) -> None:
+    for seed, score in enumerate(scores_around(4000, 100)):
+        write_run(tmp_path, f"{CHEETAH}/fp3o", seed, score)
+    for seed, score in enumerate(scores_around(5000, 100)):
+        write_run(tmp_path, f"{CHEETAH}/mappo-10-epochs", seed, score)
+    found = finding("C16", tmp_path)
+    assert (found.verdict, found.found, found.needed) == ("contradicted", 1, 36)
+    for seed, score in enumerate(scores_around(3000, 100)):
+        write_run(tmp_path, f"{CHEETAH}/mappo", seed, score)
+    found = finding("C1", tmp_path)  # one baseline of three, so not yet supported
+    assert found.verdict == "undecided"
+    assert "FP3O over MAPPO: P = 1.00" in found.evidence
+    assert "best or tied in 0 of 0 complete rows (paper: 15 of 18)" in found.evidence
+
+
+def test_equivalence(tmp_path: Path, write_run: Any, scores_around: Any) -> None:
+    places = ["mamujoco/halfcheetah-6x1/full", "smac/3s5z/full"]
+    for place in places:
+        for seed, score in enumerate(scores_around(87.5, 1.5)):
+            write_run(tmp_path, f"{place}/fp3o", seed, score, suite="paper")
+        for seed, score in enumerate(scores_around(87.5, 1.5, seed=1)):
+            write_run(tmp_path, f"{place}/fp3o-random-split", seed, score, suite="paper")
+    found = finding("C10", tmp_path)
+    assert found.verdict == "supported"
+    assert found.evidence == "equivalent in 2, different in 0 of 2 comparisons"
+
+
+def test_stuck_seeds(tmp_path: Path, write_run: Any) -> None:
+    for label, values in {"fp3o": [80.0] * 5, "mappo": [0.0] * 4 + [90.0], "happo": [0.0] * 5}.items():
+        for seed, score in enumerate(values):
+            write_run(tmp_path, f"smac/6h_vs_8z/partial/{label}", seed, score, suite="paper")
+    found = finding("C6", tmp_path)
+    assert found.verdict == "supported"
+    assert found.evidence.startswith("at 0: 9 of 10 MAPPO and HAPPO seeds, 0 of 5 FP3O; p = 0.002")
+
+
+def test_divergence_along_the_turns(tmp_path: Path, write_run: Any) -> None:
+    for seed in range(3):
+        columns: dict[str, Any] = {f"kl_turn{j}": (lambda i, j=j: 0.01 * j + 1e-4 * i) for j in range(1, 9)}
+        columns |= {f"agent_turn{j}": (lambda i, j=j: (i + j) % 8) for j in range(1, 9)}
+        write_run(tmp_path, "smac/3s5z/full/happo", seed, 50.0, suite="paper", columns=columns)
+    found = finding("C7", tmp_path)
+    assert (found.verdict, found.evidence) == ("supported", "rank correlation of turn and KL 1.00")
+
+
+def test_matching_degree_trend(tmp_path: Path, write_run: Any) -> None:
+    for size, share in zip(claims.MATCHING_SIZES, (0.5, 0.6, 0.8, 0.95), strict=True):
+        columns = {"match": lambda i, share=share: float(i <= 40 * share)}
+        write_run(tmp_path, f"mamujoco/reacher-2x1/none/fp3o-rollout-{size}", 0, -40.0, suite="paper", columns=columns)
+    found = finding("C8", tmp_path)
+    assert (found.verdict, found.evidence) == ("undecided", "rises in 1, falls in 0 of 1 places")
+
+
+def test_trend_by_hand() -> None:
+    """10/20 and 16/20 at doses 0 and 1 is the two-sample z test with pooled variance: z = 0.3/√(0.65·0.35·0.1)."""
+    assert claims.trend([(10, 20), (16, 20)], [0.0, 1.0]) == pytest.approx(0.3 / (0.65 * 0.35 * 0.1) ** 0.5)
+    assert claims.trend([(20, 20), (20, 20)], [0.0, 1.0]) == 0.0
+
+
+def test_spread_over_seeds(tmp_path: Path, write_run: Any) -> None:
+    for label, values in {"fp3o": (49.0, 51.0), "coppo": (20.0, 80.0)}.items():
+        for task in claims.MORE_SMAC:
+            for seed, score in enumerate(values):
+                write_run(tmp_path, f"smac/{task}/full/{label}", seed, score, suite="paper")
+    found = finding("C14", tmp_path)
+    assert found.verdict == "supported"
+    assert "FP3O varies less in 8 of 8" in found.evidence
+
+
+def test_a_small_budget_is_no_evidence(tmp_path: Path, write_run: Any) -> None:
+    for label in ("fp3o", "mappo-10-epochs"):
+        for seed in range(3):
+            write_run(tmp_path, f"{CHEETAH}/{label}", seed, 1.0, changes={"deviations": ["total_steps 1 → 2 (--set)"]})
+    assert finding("C16", tmp_path).verdict == "not run"

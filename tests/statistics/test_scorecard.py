@@ -1,0 +1,143 @@
+"""Scorecard, cost tables and exports from a handful of runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fp3o import plan
+from fp3o.errors import UserError
+from fp3o.statistics import cost, export, published, scorecard
+from fp3o.statistics.suites import SuiteRuns
+
+CHEETAH = "mamujoco/halfcheetah-6x1/full"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around: Any) -> Path:
+    """HalfCheetah as published, but for MAPPO; two MPE cells."""
+    root = tmp_path_factory.mktemp("runs")
+    for label in ("fp3o", "happo", "mappo", "ippo"):
+        entry = published.scores()[f"{CHEETAH}/{label}"]
+        centre = 1000.0 if label == "mappo" else entry.value
+        for seed, score in enumerate(scores_around(centre, 40)):
+            write_run(root, f"{CHEETAH}/{label}", seed, score)
+    for label, score in (("fp3o", -5.0), ("mappo", -7.0)):
+        for seed in range(3):
+            write_run(root, f"mpe/simple-reference/none/{label}", seed, -9.0, final=[score - seed, score])
+    return root
+
+
+@pytest.fixture(scope="module")
+def card(runs: Path) -> dict[str, Any]:
+    return scorecard.scorecard(SuiteRuns(plan.load_suite("paper"), runs))
+
+
+def test_coverage(card: dict[str, Any]) -> None:
+    assert card["coverage"]["cells_complete"] == 4
+    assert card["coverage"]["cells_started"] == 6
+    assert card["coverage"]["seeds_run"] == 26
+    assert card["published_cells"] == 72 + 72 + 16 + 4  # and the four clipping-only cells
+
+
+def test_verdicts_are_counted_once(card: dict[str, Any]) -> None:
+    assert sum(card["verdicts"].values()) == card["published_cells"]
+    assert card["verdicts"]["differs (ours lower)"] == 1
+    assert card["verdicts"]["not run"] == card["published_cells"] - 6
+    assert card["verdicts_by_algorithm"]["mappo"]["differs (ours lower)"] == 1
+    assert sum(sum(group.values()) for group in card["verdicts_by_domain"].values()) == card["published_cells"]
+    assert card["compared_cells"] == 6
+
+
+def test_rank_agreement(card: dict[str, Any]) -> None:
+    """Published 4128 4059 3171 2684; ours 4128 4059 1000 2684: one of six pairs swapped."""
+    found = card["rank_agreement"]["mamujoco"]
+    assert (found["rows"], found["mean_tau"]) == (1, pytest.approx(2 / 3, abs=1e-4))
+    assert card["rank_agreement"]["mpe"] is None  # not all four were run
+    assert found["published_best_is_our_best"] == 1
+
+
+def test_aggregates_use_the_papers_scale(card: dict[str, Any]) -> None:
+    low, high = scorecard.scale("mamujoco", "halfcheetah-6x1")
+    assert (low, high) == (2683.5, 4879.3)
+    pooled = card["aggregates"]["mamujoco"]["pooled"]
+    assert pooled["ippo"]["mean"]["value"] == pytest.approx(0.0, abs=1e-3)
+    assert pooled["fp3o"]["mean"]["value"] == pytest.approx((4128.3 - low) / (high - low), abs=1e-3)
+    assert card["aggregates"]["mamujoco"]["probability_that_fp3o_is_better"]["mappo"]["value"] == 1.0
+    assert card["aggregates"]["mpe"]["probability_that_fp3o_is_better"]["mappo"]["rows"] == 1
+
+
+def test_same_bytes_again_and_valid_json(runs: Path, tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        scorecard.main(["--suite", "paper", "--runs", str(runs), "--out", str(tmp_path / name)])
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    assert json.loads((tmp_path / "a.json").read_text())["suite"] == "paper"
+
+
+def test_an_empty_suite_has_a_scorecard(tmp_path: Path) -> None:
+    card = scorecard.scorecard(SuiteRuns(plan.load_suite("smoke"), tmp_path))
+    assert card["coverage"]["seeds_run"] == 0
+    assert set(card["verdicts"]) == {"not run"}
+
+
+# --- Exports ------------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_exported_long(runs: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(export.scores_csv(SuiteRuns(plan.load_suite("paper"), runs)))))
+    one = {row["statistic"]: row for row in rows if row["task"] == "simple-reference" and row["seed"] == "1"}
+    assert set(one) == {"final", "last-10-mean", "last-10-median"}
+    mappo = {row["statistic"]: row["value"] for row in rows if row["algorithm"] == "mappo" and row["seed"] == "1"}
+    assert float(mappo["final"]) == pytest.approx(-7.5)
+    assert {row["statistic"] for row in rows if row["seed"] == "all"} == {"pooled-median", "pooled-deviation"}
+
+
+def test_marl_eval_structure(tmp_path: Path, write_run: Any) -> None:
+    """Every run of a task has the same number of steps; a seed that stopped early keeps its last value."""
+    write_run(tmp_path, "mpe/simple-reference/none/fp3o", 0, -5.0, final=[-4.0, -6.0])
+    write_run(tmp_path, "mpe/simple-reference/none/fp3o", 1, -5.0, evaluations=3)
+    write_run(tmp_path, "mpe/simple-reference/none/mappo", 0, -5.0, evaluations=20)
+    document = export.marl_eval(SuiteRuns(plan.load_suite("paper"), tmp_path))
+    task = document["mpe"]["simple_reference"]
+    assert set(task) == {"fp3o_none", "mappo_none"}
+    lengths = {len(run) for algorithm in task.values() for run in algorithm.values()}
+    assert lengths == {21}  # 20 steps and absolute_metrics
+    assert task["fp3o_none"]["seed_0"]["absolute_metrics"] == {"return_per_agent": [-4.0, -6.0]}
+    assert task["fp3o_none"]["seed_1"]["step_19"]["return_per_agent"] == [-5.0]
+    counts = [task["fp3o_none"]["seed_1"][f"step_{k}"]["step_count"] for k in range(20)]
+    assert counts == sorted(set(counts))
+    assert all("," not in name and name == name.lower() for name in task)
+
+
+# --- Cost ---------------------------------------------------------------------------------------------------------
+
+
+def test_cost_is_compared_as_ratios(tmp_path: Path) -> None:
+    lines = [",".join(cost.COLUMNS)]
+    seconds = {"fp3o": 12.0, "happo": 15.0, "mappo": 10.0, "ippo": 9.9}
+    mib = {"fp3o": 400, "happo": 300, "mappo": 400, "ippo": 390}
+    for label, value in seconds.items():
+        lines.append(f"{CHEETAH}/{label},10,{value * 8},{value * 2},7,{mib[label]},900,H200")
+    (tmp_path / "cost.csv").write_text("\n".join(lines) + "\n")
+    cost.main(["--cost", str(tmp_path / "cost.csv"), "--out", str(tmp_path / "table-cost")])
+    rows = {row["cell"]: row for row in csv.DictReader((tmp_path / "table-cost.csv").open())}
+    fp3o = rows[f"{CHEETAH}/fp3o"]
+    assert float(fp3o["ratio"]) == pytest.approx(1.2)
+    assert float(fp3o["published_ratio"]) == pytest.approx(1108 / 1032, rel=1e-3)
+    assert fp3o["published_mib"] == "969"
+    assert rows["smac/bane_vs_bane/none/fp3o"]["ratio"] == ""
+    assert "not run" in (tmp_path / "table-cost.md").read_text()
+    _, finding = cost.claim(cost.read(tmp_path / "cost.csv"))
+    assert finding.evidence == "6 of 6 orders hold (one seed each: no test)"
+    assert finding.verdict == "undecided"  # a quarter of what the claim is about
+
+
+def test_a_wrong_cost_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cost.csv").write_text("cell,seconds\n")
+    with pytest.raises(UserError, match="expected: cell,iterations"):
+        cost.read(tmp_path / "cost.csv")
