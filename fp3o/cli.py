@@ -84,7 +84,9 @@ def train(
         bool, arg(help="Resume although device, path, threads or the torch version changed; no longer bit-exact.")
     ] = False,
     threads: Annotated[int, arg(metavar="K", help="CPU threads of this process.")] = 1,
-    tensorboard: Annotated[bool, arg(help="Also write TensorBoard events (needs the tensorboard package).")] = False,
+    tensorboard: Annotated[
+        bool, arg(help="Also write TensorBoard events below scratch/ (needs the tensorboard package).")
+    ] = False,
 ) -> int:
     """Train a cell with the paper's values; the same command resumes an interrupted run."""
     the_cell = planning.Cell.parse(cell)
@@ -107,8 +109,9 @@ def train(
         from fp3o.training.loop import train as run_training
         from fp3o.training.progress import Progress
 
-        events = folder.output(numbers[0]).parent / "tensorboard" if tensorboard else None
-        with Progress(label, plan.settings.total_steps, tensorboard=events) as progress:
+        # Beside the files in progress: declared outputs are versioned, event files are not worth it.
+        events = planning.scratch_directory(roots.scratch, plan, numbers).with_name("tensorboard")
+        with Progress(label, plan.settings.total_steps, tensorboard=events if tensorboard else None) as progress:
             run_training(
                 plan,
                 numbers,

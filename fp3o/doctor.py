@@ -199,7 +199,7 @@ _CHECKS: tuple[tuple[str, bool, Callable[[], str], str], ...] = (
     ("Snakemake", False, _snakemake, "pip install 'fp3o[workflow]'; without it cells are trained one by one"),
     ("DVC", False, _dvc, "pip install 'fp3o[workflow]'; without it shipped runs cannot be pulled"),
     ("git", False, _git, "apt install git; without it run.json cannot name the commit"),
-    ("TensorBoard", False, _tensorboard, "pip install tensorboard; CSV files are written in any case"),
+    ("TensorBoard", False, _tensorboard, "pip install 'fp3o[tensorboard]'; CSV files are written in any case"),
     ("rendering", False, _rendering, "apt install libegl1 libgl1-mesa-dri, or libosmesa6, to draw MuJoCo episodes"),
     ("browser", False, _chromium, "apt install chromium; only tests of the HTML report need it"),
 )

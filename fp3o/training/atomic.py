@@ -18,6 +18,7 @@ _DISK_TROUBLE = {
     errno.EPERM: "permission denied",
     errno.ENOTDIR: "a part of its path is a file, not a folder",
     errno.EISDIR: "it is a folder",
+    errno.ENOLCK: "the file system cannot lock files",
     errno.EIO: "the disk reports an input/output error",
 }
 

@@ -378,7 +378,7 @@ def git_state() -> dict[str, Any] | None:
         git("ls-files", "--error-unmatch", Path(__file__).name)
         return {
             "commit": git("rev-parse", "HEAD").strip(),
-            "dirty": bool(git("status", "--porcelain", "--untracked-files=no", "--", ":/fp3o").strip()),
+            "dirty": bool(git("status", "--porcelain", "--untracked-files=no", "--", ":/fp3o", ":/benchmarks").strip()),
         }
     except (OSError, subprocess.SubprocessError):
         return None

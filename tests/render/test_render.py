@@ -34,7 +34,7 @@ def test_unknown_kind_of_file(tmp_path: Path) -> None:
 
 def test_mp4_without_the_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    with pytest.raises(UserError, match="pip install imageio-ffmpeg"):
+    with pytest.raises(UserError, match="needs the package imageio-ffmpeg"):
         animation.write(tmp_path / "a.mp4", PICTURES, 20)
 
 

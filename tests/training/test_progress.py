@@ -67,7 +67,7 @@ def test_tensorboard_is_refused_in_one_line_where_it_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(UserError, match="pip install tensorboard"):
+    with pytest.raises(UserError, match="needs the tensorboard package"):
         Progress("cell", 1, tensorboard=tmp_path)
 
 
