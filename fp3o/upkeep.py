@@ -122,7 +122,7 @@ def _stage_in_git(message: str) -> list[str]:
         Path("dvc.lock"),
         STORE,
         provenance.manifest_path(TRACKED),
-        *(root / name for name in ("metrics.json", "scorecard.json", "tables")),
+        *(root / name for name in ("metrics.json", "scorecard.json", "tables", "cost", "cost.csv")),
     ]
     paths = [str(path) for path in wanted if path.exists()]
     subprocess.run(["git", "add", "--", *paths], check=True)

@@ -8,7 +8,7 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, workflow.basedir)
 
-from fp3o import job, plan, provenance
+from fp3o import cost, job, plan, provenance
 
 job.reach_commands()
 
@@ -66,6 +66,12 @@ def runs_of_suite(wildcards):
     return documents([resolved.cell.id for resolved, _ in planned])
 
 
+def cost_runs(wildcards):
+    cells = [cell for artefact in suite.artefacts if artefact.kind == "cost" for cell in artefact.cells]
+    names = [str(cost.measurement_path(SUITE, plan.resolve(cell, suite=suite))) for cell in cells]
+    return [name for name in names if os.path.exists(name)] if only_available() else names
+
+
 def plan_file(name):
     return f"{ROOT}/plan/{name}.json"
 
@@ -73,7 +79,10 @@ def plan_file(name):
 def write_plans():
     """What each artefact is made of, as files: a changed plan is a changed input, an equal one keeps its time."""
     for artefact in suite.artefacts:
-        cells = [] if artefact.kind == "cost" else [suite.run(cell.id) for cell in artefact.cells]
+        if artefact.kind == "cost":
+            cells = [(plan.resolve(cell, suite=suite), artefact.seeds) for cell in artefact.cells]
+        else:
+            cells = [suite.run(cell.id) for cell in artefact.cells]
         content = {
             "artefact": artefact.name,
             "kind": artefact.kind,
@@ -102,9 +111,14 @@ def summarise_failures():
 
 write_plans()
 
+ALL_PLANS = [plan_file(artefact.name) for artefact in suite.artefacts]
 RUNS = [run_file(resolved, seed, name) for resolved, seeds in planned for seed in seeds for name in plan.RUN_FILES]
 STATISTICS_CODE = sorted(str(p) for p in Path("fp3o/statistics").glob("*.py"))
 PUBLISHED = sorted(str(p) for p in Path("benchmarks/published").glob("*.csv"))
 CELLS = [f"{ROOT}/cells/{resolved.cell.id}.json" for resolved, _ in planned]
 TABLES = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("table") for kind in ("csv", "md", "tex")]
-ARTEFACTS = [*TABLES, f"{ROOT}/manifest.json", f"{ROOT}/metrics.json"]
+COST = [f"{ROOT}/cost.csv"] if artefact_names("cost") else []
+COST_TABLES = [f"{ROOT}/tables/table-cost.{kind}" for kind in ("csv", "md") if COST]
+SUMMARIES = [f"{ROOT}/{name}" for name in ("manifest.json", "metrics.json", "scorecard.json")]
+SCORES = [f"{ROOT}/scores/{name}" for name in ("scores.csv", "marl_eval.json")]
+ARTEFACTS = [*TABLES, *COST_TABLES, *SUMMARIES, *SCORES]

@@ -4,6 +4,8 @@ localrules:
     table,
     manifest,
     metrics,
+    scorecard,
+    scores,
 
 
 rule cell:
@@ -43,6 +45,7 @@ rule table:
 rule manifest:
     input:
         runs_of_suite,
+        ALL_PLANS,
     output:
         f"{ROOT}/manifest.json",
     log:
@@ -56,6 +59,7 @@ rule manifest:
 rule metrics:
     input:
         runs_of_suite,
+        ALL_PLANS,
         STATISTICS_CODE,
     output:
         f"{ROOT}/metrics.json",
@@ -65,3 +69,37 @@ rule metrics:
         "../../environment.yml"
     shell:
         f"{PYTHON} -m fp3o.provenance metrics --suite {SUITE} > {{log}} 2>&1"
+
+
+rule scorecard:
+    input:
+        runs_of_suite,
+        STATISTICS_CODE,
+        PUBLISHED,
+        ALL_PLANS,
+        cost=COST,
+    output:
+        f"{ROOT}/scorecard.json",
+    log:
+        f"{ROOT}/logs/scorecard.log",
+    conda:
+        "../../environment.yml"
+    shell:
+        f"{PYTHON} -m fp3o.statistics.scorecard --suite {SUITE} --out {{output}}"
+        f" {'--cost ' if COST else ''}{{input.cost}} > {{log}} 2>&1"
+
+
+rule scores:
+    input:
+        runs_of_suite,
+        ALL_PLANS,
+        STATISTICS_CODE,
+    output:
+        f"{ROOT}/scores/scores.csv",
+        f"{ROOT}/scores/marl_eval.json",
+    log:
+        f"{ROOT}/logs/scores.log",
+    conda:
+        "../../environment.yml"
+    shell:
+        f"{PYTHON} -m fp3o.statistics.export --suite {SUITE} --out {ROOT}/scores > {{log}} 2>&1"

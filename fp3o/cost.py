@@ -1,0 +1,113 @@
+"""What one iteration of a cell costs: one seed by itself, nothing beside it, the warm-up taken off.
+
+    python -m fp3o.cost measure CELL --suite S     results/S/cost/CELL/<digest>.json
+    python -m fp3o.cost table --suite S            results/S/cost.csv, from the measurements that exist
+
+Two short runs are trained, of `warmup` and of `warmup + iterations` iterations, and subtracted: start-up, compiling and
+first-touch costs are in both. Runs of a sweep would not do: they train five seeds at once beside other jobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fp3o import plan
+from fp3o.errors import UserError
+from fp3o.provenance import write_json
+from fp3o.training.atomic import write_atomically
+
+PHASES = ("rollout", "update", "evaluation")
+COLUMNS = ("cell", "iterations", *(f"{p}_s" for p in PHASES), "peak_gpu_mib", "memory_mib", "device")
+
+
+def measurement_path(suite: str, resolved: plan.Plan) -> Path:
+    """Where a cell's cost is kept."""
+    return plan.suite_root(suite) / "cost" / resolved.cell.id / f"{resolved.digest}.json"
+
+
+def measure(suite: plan.Suite, cell: plan.Cell) -> dict[str, Any]:
+    """Train the two runs in scratch and subtract."""
+    settings = suite.raw.get("cost")
+    if settings is None:
+        raise UserError(f"suite {suite.name} says nothing about cost; allowed: cost: {{iterations: …, warmup: …}}")
+    warmup, iterations = settings["warmup"], settings["iterations"]
+    longer = _train(suite, cell, warmup + iterations, settings["path"])
+    shorter = _train(suite, cell, warmup, settings["path"])["volatile"] if warmup else None
+    spent = longer["volatile"]
+    # Two runs are not equally fast to the last bit; a difference below zero is a cost too small to be measured.
+    seconds = {
+        phase: max(0.0, spent["seconds"][phase] - (shorter["seconds"][phase] if shorter else 0.0)) for phase in PHASES
+    }
+    return {
+        "cell": cell.id,
+        "iterations": iterations,
+        **{f"{phase}_s": round(seconds[phase], 6) for phase in PHASES},
+        "peak_gpu_mib": spent["peak_gpu_mib"],
+        "memory_mib": spent["memory_mib"],
+        "device": longer["path"]["device"],
+    }
+
+
+def _train(suite: plan.Suite, cell: plan.Cell, iterations: int, path: str) -> dict[str, Any]:
+    """run.json of a run of so many iterations."""
+    resolved = plan.resolve(cell, suite=suite)
+    steps = iterations * resolved.settings.rollout_length * resolved.settings.rollout_threads
+    values: dict[str, plan.Scalar] = {}
+    for layer in suite.overrides_of(cell):
+        values.update(layer)
+    values["total_steps"] = steps
+    out = plan.suite_root(suite.name) / "scratch" / "cost" / f"{iterations}"
+    short = plan.resolve(cell, values)
+    folder = plan.run_directory(out, short, 0)
+    shutil.rmtree(folder.parent, ignore_errors=True)  # A finished run would not be trained again.
+    command = ["fp3o", "train", cell.id, "--seeds", "0", "--out", str(out), "--path", path]
+    for key, value in values.items():
+        command += ["--set", f"{key}={value}"]
+    subprocess.run(command, check=True)
+    document: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return document
+
+
+def table(suite: plan.Suite) -> str:
+    """cost.csv: the measurements that exist, in the suite's order."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for artefact in suite.artefacts:
+        for cell in artefact.cells if artefact.kind == "cost" else ():
+            path = measurement_path(suite.name, plan.resolve(cell, suite=suite))
+            if path.is_file():
+                found = json.loads(path.read_text())
+                writer.writerow(["" if found[name] is None else found[name] for name in COLUMNS])
+    return buffer.getvalue()
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Command line, for the workflow's rules."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("measure", "table"))
+    parser.add_argument("cell", nargs="?", default="")
+    parser.add_argument("--suite", default="paper")
+    arguments = parser.parse_args(argv)
+    suite = plan.load_suite(arguments.suite)
+    if arguments.what == "measure":
+        cell = plan.Cell.parse(arguments.cell)
+        write_json(measurement_path(suite.name, plan.resolve(cell, suite=suite)), measure(suite, cell))
+    else:
+        write_atomically(plan.suite_root(suite.name) / "cost.csv", table(suite).encode())
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as error:
+        sys.exit(str(error))
