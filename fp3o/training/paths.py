@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -87,7 +87,7 @@ class GraphStepper(Stepper):
 
     def begin(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind) -> Step:
         if self._inputs is None:
-            self._inputs = (Rollout(*(None if x is None else x.clone() for x in rollout)), samples.clone())
+            self._inputs = (_clone(rollout), samples.clone())
         kept_rollout, kept_samples = self._inputs
         _copy_into(kept_rollout, rollout)
         kept_samples.copy_(samples)
@@ -107,7 +107,7 @@ class GraphStepper(Stepper):
         return step
 
     def _capture(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind, rows: Tensor) -> _Captured:
-        kept_crew = Crew(*(None if x is None else x.clone() for x in crew))
+        kept_crew = _clone(crew)
         kept_rows = rows.clone()
         state = [*self.parameters, *(x for m in self.moments for x in m), *self.normaliser, self.running, self.totals]
         before = [x.detach().clone() for x in state]
@@ -131,6 +131,13 @@ class _Captured:
     def __init__(self, graph: torch.cuda.CUDAGraph, crew: Crew, rows: Tensor, statistics: StepStatistics) -> None:
         self.graph, self.crew, self.rows, self.statistics = graph, crew, rows, statistics
         self.crew_of: Crew | None = None
+
+
+Tensors = TypeVar("Tensors", Rollout, Crew)
+
+
+def _clone(tensors: Tensors) -> Tensors:
+    return tensors._replace(**{name: x.clone() for name, x in tensors._asdict().items() if x is not None})
 
 
 def _copy_into(kept: Rollout | Crew, new: Rollout | Crew) -> None:

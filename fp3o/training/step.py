@@ -248,8 +248,7 @@ class Stepper:
 
 def make_crew(
     sharing: Sharing,
-    used: tuple[int, ...] | None,
-    width: int,
+    used: Tensor | None,
     agents: Tensor,
     learners: Tensor | None,
     go: Tensor | None,
@@ -266,10 +265,6 @@ def make_crew(
         for owner, count in ((trunk, sharing.trunks), (head, sharing.heads))
     ]
     going = torch.ones(len(agents), dtype=torch.bool, device=device) if go is None else go
-    exists = None
-    if used is not None:
-        exists = torch.arange(width, device=device) < torch.tensor(used, device=device)[agents][..., None]
-        exists = exists.float()[:, :, None, None]
     return Crew(
         agents,
         learns.float(),
@@ -281,7 +276,7 @@ def make_crew(
         (members[1].sum(1) > 0) & going[:, None],
         clip_range,
         others,
-        exists,
+        None if used is None else used[agents][:, :, None, None],
     )
 
 

@@ -70,7 +70,7 @@ class Learner:
         stepper: type[Stepper] = Stepper,
     ) -> None:
         self.spec, self.sharing, self.settings = spec, sharing, settings
-        self.turns = ALGORITHMS[algorithm].turns
+        self.turns, self.critic_input = ALGORITHMS[algorithm]
         self.device = torch.device(device)
         actor, critic = networks(spec, sharing, algorithm, settings)
         self.actor, self.critic = actor, critic
@@ -84,7 +84,7 @@ class Learner:
         context = self.context(rollout, draws)
         units = sample_rows(rollout, self.settings)
         self._log_ratio = torch.zeros_like(rollout.log_prob)
-        self._old_std = self._std()
+        self._old_std = self.std()
         records: dict[str, Tensor] = {}
         self.stepper.totals.zero_()
         steps = 0
@@ -161,17 +161,21 @@ class Learner:
         clip_range = turn.clip_range
         if clip_range is None:
             clip_range = torch.full(agents.shape, self.settings.clip, device=self.device)
-        action = self.spec.action
-        return make_crew(
-            self.sharing, action.used, action.width, agents, turn.learners, turn.go, clip_range, turn.others
-        )
+        return make_crew(self.sharing, self.used(), agents, turn.learners, turn.go, clip_range, turn.others)
 
-    def _std(self) -> Tensor | None:
-        """σ of every agent now, [R, A, 1, 1, d]; None for categorical actions."""
+    def std(self) -> Tensor | None:
+        """σ of every agent now, [R, 1, 1, A, d]; None for categorical actions."""
         if self.spec.action.kind != "gaussian":
             return None
         psi = self.actor.head_layout.views(self.stepper.parameters.head.detach())["head.log_std"]
-        return self.actor.std(psi[:, list(self.sharing.head)])
+        return self.actor.std(psi[:, list(self.sharing.head)]).movedim(1, 3)
+
+    def used(self) -> Tensor | None:
+        """Which action dimensions of an agent exist, [A, d]; None where all do."""
+        action = self.spec.action
+        if action.used is None:
+            return None
+        return (torch.arange(action.width) < torch.tensor(action.used)[:, None]).float().to(self.device)
 
     @torch.no_grad()
     def _evaluate(self, rollout: Rollout) -> Tensor:
@@ -196,7 +200,9 @@ class Learner:
             log_prob = self.actor.log_prob(new, pick(rollout.action, rows), everyone.used)
             ratios.append(log_prob - pick(rollout.log_prob[..., None], rows)[..., 0])
             location = pick(rollout.location, rows)
-            before = Distribution(location, None if self._old_std is None else self._old_std.expand_as(location))
+            before = Distribution(
+                location, None if self._old_std is None else self._old_std.movedim(3, 1).expand_as(location)
+            )
             divergences.append(self.actor.kl(new, before, everyone.used))
         replicas, times, slots, agents = rollout.log_prob.shape
         log_ratio = torch.cat(ratios, 2).view(replicas, agents, slots, times)

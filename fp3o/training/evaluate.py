@@ -1,0 +1,100 @@
+"""Deterministic episodes of the current or of a saved policy, all in one batch, one episode per slot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fp3o.envs import make
+from fp3o.envs.options import OPTIONS
+from fp3o.envs.protocol import BatchEnv, Episode, slot_seeds
+from fp3o.networks.actor import Actor
+from fp3o.networks.sharing import sharing
+from fp3o.plan import Cell
+from fp3o.settings import Settings
+from fp3o.training import checkpoint, records
+from fp3o.training.rollout import Policy
+from fp3o.training.step import Compiler
+from fp3o.training.update import networks
+
+
+class Evaluator:
+    """Environments of its own with seeds of their own, so that evaluating never changes training.
+
+    Every slot plays exactly one episode; taking the first to finish would favour short ones.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        options: Any,
+        actor: Actor,
+        replicas: int,
+        episodes: int,
+        threads: int = 1,
+        compiler: Compiler = lambda function: function,
+    ) -> None:
+        self.replicas, self.episodes = replicas, episodes
+        self.env: BatchEnv = make(
+            cell.domain, cell.task, replicas * episodes, auto_reset=False, threads=threads, options=options
+        )
+        self.policy = Policy(actor, replicas, episodes, compiler)
+
+    def run(
+        self, trunks: torch.Tensor, heads: torch.Tensor, seeds: Sequence[int], stream: str, iteration: int
+    ) -> list[list[Episode]]:
+        """Episodes of each replica in slot order; start states depend on seed, stream and iteration alone."""
+        env, policy = self.env, self.policy
+        policy.load(trunks, heads)
+        policy.restart()
+        shape = (self.replicas, self.episodes)
+        snapshot = env.reset(np.concatenate([slot_seeds(s, stream, self.episodes, iteration) for s in seeds]))
+        found: dict[int, Episode] = {}
+        keep = np.zeros(shape, np.float32)
+        for _ in range(env.spec.episode_limit):
+            _, action = policy.act(snapshot, keep, None)
+            actions = action.reshape(env.slots, env.spec.agents, -1)
+            if env.spec.action.kind == "gaussian":
+                # A diverged replica is still played: what it does is not shown, but must not stop the others.
+                actions = np.nan_to_num(actions, nan=0.0, posinf=0.0, neginf=0.0)
+            transition = env.step(actions)
+            snapshot = transition.snapshot
+            keep = np.ones(shape, np.float32)
+            found |= {episode.slot: episode for episode in transition.episodes}
+            if len(found) == env.slots:
+                break
+        return [
+            [found[replica * self.episodes + e]._replace(slot=e) for e in range(self.episodes)]
+            for replica in range(self.replicas)
+        ]
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def evaluate_run(folder: Path, episodes: int, seed: int) -> list[Episode]:
+    """Play the final policy of a finished run."""
+    torch.set_num_threads(1)
+    document = records.read_run(folder / records.RUN)
+    tensors, metadata = checkpoint.load(folder / records.CHECKPOINT)
+    checkpoint.require(
+        metadata,
+        {name: document[name] for name in ("cell", "digest", "seed")},
+        folder / records.CHECKPOINT,
+    )
+    cell = Cell.parse(document["cell"])
+    settings, options = Settings(**document["settings"]), OPTIONS[cell.domain](**document["options"])
+    probe = make(cell.domain, cell.task, 1, auto_reset=False, options=options)
+    spec = probe.spec
+    probe.close()
+    actor, _ = networks(spec, sharing(cell.sharing, spec.agent_types), cell.algorithm, settings)
+    evaluator = Evaluator(cell, options, actor, 1, episodes)
+    trunk, head = (torch.as_tensor(tensors[name])[None] for name in ("actor.trunk", "actor.head"))
+    try:
+        return evaluator.run(trunk, head, [seed], "evaluate", 0)[0]
+    finally:
+        evaluator.close()

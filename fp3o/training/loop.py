@@ -1,0 +1,358 @@
+"""Training as a function of a plan and seeds: collect, update, evaluate, record, save; resumable to the bit.
+
+Files in progress live in the scratch folder; a finished seed's files are published at the end, run.json last.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from fp3o.envs import make
+from fp3o.envs.protocol import slot_seeds
+from fp3o.errors import UserError
+from fp3o.networks.sharing import sharing
+from fp3o.plan import Plan
+from fp3o.training import checkpoint, records
+from fp3o.training.evaluate import Evaluator
+from fp3o.training.paths import ComputePath, choose
+from fp3o.training.progress import Progress
+from fp3o.training.randomness import Draws
+from fp3o.training.records import CsvLog, Value
+from fp3o.training.rollout import Collected, Collector
+from fp3o.training.run_folder import Interrupt, RunFolder, now
+from fp3o.training.update import Learner, initialise, networks
+
+SECONDS_BETWEEN_SAVES = 90.0  # kill -9 loses at most this or one iteration
+
+
+class RunResult(NamedTuple):
+    """What became of one seed."""
+
+    seed: int
+    folder: Path
+    status: str
+
+
+def train(
+    plan: Plan,
+    seeds: Sequence[int],
+    runs_root: Path,
+    scratch_root: Path,
+    *,
+    device: str = "auto",
+    path: str = "auto",
+    threads: int = 1,
+    allow_path_change: bool = False,
+    progress: Progress | None = None,
+) -> list[RunResult]:
+    """Train all seeds side by side, from scratch or from where the last process stopped."""
+    torch.set_num_threads(1)
+    with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:
+        if folder.seeds:
+            run = Run(plan, folder, choose(plan, device, path, threads), allow_path_change)
+            try:
+                run.go(interrupt, progress)
+            finally:
+                run.close()
+            folder.discard_scratch()
+        results = []
+        for seed in folder.requested:
+            status = records.read_run(folder.output(seed) / records.RUN)["status"]
+            results.append(RunResult(seed, folder.output(seed), status))
+        return results
+
+
+class Run:
+    """One seed block in training."""
+
+    def __init__(self, plan: Plan, folder: RunFolder, path: ComputePath, allow_path_change: bool) -> None:
+        self.plan, self.folder, self.settings = plan, folder, plan.settings
+        self.seeds = folder.seeds
+        saved = checkpoint.load(folder.resume_path) if folder.resume_path.exists() else None
+        notes: list[str] = []
+        if saved is not None:
+            checkpoint.require(saved[1], self._identity(), folder.resume_path)
+            path = self._same_path(path, saved[1]["path"], allow_path_change, notes)
+        self.path = path
+        cell, settings = plan.cell, plan.settings
+        self.env = make(
+            cell.domain,
+            cell.task,
+            len(self.seeds) * settings.rollout_threads,
+            threads=path.threads,
+            options=plan.options,
+        )
+        owners = sharing(cell.sharing, self.env.spec.agent_types)
+        initial = initialise(*networks(self.env.spec, owners, cell.algorithm, settings), self.seeds)
+        self.learner = Learner(
+            self.env.spec, owners, cell.algorithm, settings, initial, path.device, path.compiler, path.stepper
+        )
+        self.collector = Collector(self.env, self.learner, settings, path.compiler)
+        self.evaluator = Evaluator(
+            cell,
+            plan.options,
+            self.learner.actor,
+            len(self.seeds),
+            settings.evaluation_episodes,
+            path.threads,
+            path.compiler,
+        )
+        self.iteration = 0
+        self.diverged: dict[int, dict[str, Any]] = {}
+        self.volatile: dict[str, Any] = {
+            "seconds": {"rollout": 0.0, "update": 0.0, "evaluation": 0.0, "total": 0.0},
+            "resumes": 0,
+            "started": now(),
+            "notes": notes,
+        }
+        if saved is None:
+            self._open_logs({})
+            self.env.reset(self._slot_seeds(0))
+        else:
+            self._restore(*saved)
+
+    # The run ---------------------------------------------------------------------------------------------------------
+
+    def go(self, interrupt: Interrupt, progress: Progress | None) -> None:
+        """Iterate to the end; publish every seed."""
+        settings, started, saved_at = self.settings, time.monotonic(), time.monotonic()
+        steps_each = settings.rollout_length * settings.rollout_threads
+        begun = self.volatile["seconds"]["total"]
+        if progress is not None:
+            progress.begin(self.iteration * steps_each)
+        while self.iteration < self.plan.iterations and len(self.diverged) < len(self.seeds):
+            with self._timed("rollout"):
+                collected = self.collector.collect(self.seeds, self.iteration)
+            with self._timed("update"):
+                draws = Draws(self.seeds, self.iteration, self.learner.device)
+                numbers = {k: v.tolist() for k, v in self.learner.update(collected.rollout, draws).items()}
+            self._record(collected, numbers, steps_each)
+            if self.iteration % settings.evaluation_interval == 0:
+                with self._timed("evaluation"):
+                    self._evaluate((self.iteration + 1) * steps_each, progress)
+            self.iteration += 1
+            if progress is not None:
+                progress.advance(self.iteration * steps_each)
+            self.volatile["seconds"]["total"] = begun + time.monotonic() - started
+            if interrupt or time.monotonic() - saved_at > SECONDS_BETWEEN_SAVES:
+                self._save()
+                saved_at = time.monotonic()
+                interrupt.raise_if_set(
+                    f"stopped after iteration {self.iteration} of {self.plan.iterations}; the same command resumes it"
+                )
+        with self._timed("evaluation"):
+            self._final()
+        self._save()
+        self._publish()
+
+    def _record(self, collected: Collected, numbers: dict[str, list[float]], steps_each: int) -> None:
+        """One row of iterations.csv per seed; a replica whose numbers are not finite ends here."""
+        running = self.learner.stepper.running.tolist()
+        for replica, seed in enumerate(self.seeds):
+            if seed in self.diverged:
+                continue
+            row: dict[str, Value] = {"iteration": self.iteration, "env_steps": (self.iteration + 1) * steps_each}
+            returns = [episode.total_return for episode in collected.episodes[replica]]
+            row |= {"episodes": len(returns), "train_return": float(np.mean(returns)) if returns else None}
+            row |= {name: values[replica] for name, values in numbers.items()}
+            self.iterations[seed].append([row])
+            quantity = collected.broken.get(replica)
+            if quantity is None and not running[replica]:
+                bad = (name for name, values in numbers.items() if not np.isfinite(values[replica]))
+                quantity = next(bad, "gradient norm")
+            if quantity is not None:
+                self.diverged[seed] = {"iteration": self.iteration, "quantity": quantity}
+                self.learner.stepper.running[replica] = False
+
+    def _evaluate(self, env_steps: int, progress: Progress | None) -> None:
+        parameters = self.learner.stepper.parameters
+        results = self.evaluator.run(parameters.trunk, parameters.head, self.seeds, "evaluation", self.iteration)
+        scores = {}
+        for seed, episodes in zip(self.seeds, results, strict=True):
+            if seed not in self.diverged:
+                self.evaluations[seed].append(records.evaluation_rows(env_steps, self.iteration, episodes))
+                wins = [e.won for e in episodes if e.won is not None]
+                scores[seed] = float(np.mean(wins)) if wins else float(np.mean([e.total_return for e in episodes]))
+        if progress is not None and scores:
+            progress.evaluated(env_steps, scores, "win rate" if self.env.spec.has_wins else "return")
+
+    def _final(self) -> None:
+        """Score the final policy on more episodes, where the cell asks for it."""
+        count = self.settings.final_episodes
+        if count <= self.settings.evaluation_episodes:
+            return
+        evaluator = Evaluator(
+            self.plan.cell, self.plan.options, self.learner.actor, len(self.seeds), count, self.path.threads
+        )
+        parameters = self.learner.stepper.parameters
+        results = evaluator.run(parameters.trunk, parameters.head, self.seeds, "final", 0)
+        evaluator.close()
+        for seed, episodes in zip(self.seeds, results, strict=True):
+            if seed not in self.diverged:
+                log = CsvLog(self.folder.scratch(seed) / records.FINAL, records.FINAL_COLUMNS)
+                log.append(records.final_rows(episodes))
+                log.flush()
+                log.close()
+
+    # Saving and resuming ---------------------------------------------------------------------------------------------
+
+    def _identity(self) -> dict[str, Any]:
+        return {"cell": self.plan.cell.id, "digest": self.plan.digest, "seeds": list(self.seeds)}
+
+    def _save(self) -> None:
+        """The whole state, atomically; the CSV files up to here are on disk before it."""
+        stepper = self.learner.stepper
+        tensors: dict[str, Any] = {f"parameters.{k}": v for k, v in stepper.parameters._asdict().items()}
+        for name, moments in stepper.moments._asdict().items():
+            tensors |= {f"moments.{name}.{k}": v for k, v in moments._asdict().items()}
+        tensors |= {f"normaliser.{k}": v for k, v in stepper.normaliser._asdict().items()}
+        tensors["running"] = stepper.running
+        tensors |= {f"collector.{k}": v for k, v in self.collector.state_dict().items()}
+        if self.env.spec.exact_resume:
+            tensors |= {f"environment.{k}": v for k, v in self.env.state_dict().items()}
+        offsets = {str(s): [self.iterations[s].flush(), self.evaluations[s].flush()] for s in self.seeds}
+        metadata = self._identity() | {
+            "iteration": self.iteration,
+            "offsets": offsets,
+            "diverged": {str(seed): where for seed, where in self.diverged.items()},
+            "path": asdict(self.path),
+            "volatile": self.volatile,
+        }
+        checkpoint.save(self.folder.resume_path, tensors, metadata)
+
+    def _restore(self, tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
+        stepper = self.learner.stepper
+        self.iteration = metadata["iteration"]
+        self.diverged = {int(seed): where for seed, where in metadata["diverged"].items()}
+        notes = self.volatile["notes"]
+        self.volatile = metadata["volatile"]
+        self.volatile["resumes"] += 1
+        self.volatile["notes"] = self.volatile["notes"] + notes
+        with torch.no_grad():
+            targets: dict[str, torch.Tensor] = {f"parameters.{k}": v for k, v in stepper.parameters._asdict().items()}
+            for name, moments in stepper.moments._asdict().items():
+                targets |= {f"moments.{name}.{k}": v for k, v in moments._asdict().items()}
+            targets |= {f"normaliser.{k}": v for k, v in stepper.normaliser._asdict().items()}
+            targets["running"] = stepper.running
+            for name, target in targets.items():
+                target.copy_(tensors[name])
+        parts = {
+            prefix: {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            for prefix in ("collector.", "environment.")
+        }
+        self.collector.load_state_dict(parts["collector."])
+        if self.env.spec.exact_resume:
+            self.env.load_state_dict(parts["environment."])
+        else:
+            # The simulator cannot save its state: fresh episodes, and hidden states with them.
+            self.env.reset(self._slot_seeds(self.iteration))
+            self.collector.restart()
+        self._open_logs({int(seed): tuple(offsets) for seed, offsets in metadata["offsets"].items()})
+
+    def _open_logs(self, offsets: dict[int, tuple[int, int]]) -> None:
+        def log(seed: int, name: str, place: int, columns: Sequence[str] | None) -> CsvLog:
+            where = self.folder.scratch(seed) / name
+            return CsvLog.resume(where, offsets[seed][place], columns) if offsets else CsvLog(where, columns)
+
+        self.iterations = {s: log(s, records.ITERATIONS, 0, None) for s in self.seeds}
+        self.evaluations = {s: log(s, records.EVALUATIONS, 1, records.EVALUATION_COLUMNS) for s in self.seeds}
+
+    def _same_path(self, chosen: ComputePath, saved: dict[str, Any], allow: bool, notes: list[str]) -> ComputePath:
+        """The path the run began on; anything else changes the last bits and must be allowed."""
+        begun = ComputePath(**saved)
+        possible = begun.device == "cpu" or torch.cuda.is_available()
+        same_torch = begun.torch == torch.__version__
+        if possible and same_torch:
+            return ComputePath(begun.mode, begun.device, begun.torch, chosen.threads, begun.reason)
+        was = f"{begun.mode} on {begun.device} with torch {begun.torch}"
+        if not allow:
+            raise UserError(
+                f"{self.plan.cell.id} began {was}, which is not to be had here; "
+                "--allow-path-change goes on without bit-exactness"
+            )
+        notes.append(f"path changed at a resume: {was} before")
+        return chosen
+
+    def _slot_seeds(self, iteration: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        count = self.settings.rollout_threads
+        return np.concatenate([slot_seeds(seed, "training", count, iteration) for seed in self.seeds])
+
+    # Publishing ------------------------------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        for place, seed in enumerate(self.seeds):
+            scratch = self.folder.scratch(seed)
+            tensors = self._policy(place)
+            identity = {"cell": self.plan.cell.id, "digest": self.plan.digest, "seed": seed}
+            checkpoint.save(scratch / records.CHECKPOINT, tensors, identity)
+            self.folder.publish(seed, self._document(seed, scratch))
+
+    def _policy(self, place: int) -> dict[str, torch.Tensor]:
+        """The final policy, critic and normaliser of one replica: complete for every kind of sharing."""
+        stepper = self.learner.stepper
+        trunk, head, critic = (p[place].detach().cpu() for p in stepper.parameters)
+        tensors = {"actor.trunk": trunk, "actor.head": head, "critic": critic}
+        return tensors | {f"normaliser.{k}": v[place].cpu() for k, v in stepper.normaliser._asdict().items()}
+
+    def _document(self, seed: int, scratch: Path) -> dict[str, Any]:
+        where = self.diverged.get(seed)
+        gpu = torch.cuda.max_memory_allocated() / 2**20 if self.path.device == "cuda" else None
+        configuration = self.plan.configuration()
+        return {
+            "schema": records.SCHEMA_VERSION,
+            "cell": self.plan.cell.id,
+            "digest": self.plan.digest,
+            "seed": seed,
+            "status": "finished" if where is None else "diverged",
+            **({} if where is None else {"diverged": where}),
+            "settings": configuration["settings"],
+            "options": configuration["options"],
+            "protocol": self.plan.protocol,
+            "revision": self.plan.revision,
+            "deviations": list(self.plan.deviations),
+            "environment": self.env.identity(),
+            "versions": records.installed_versions(),
+            "git": records.git_state(),
+            "path": self.path.record(),
+            "exact_resume": self.env.spec.exact_resume,
+            "score": records.score_summary(scratch / records.EVALUATIONS, scratch / records.FINAL),
+            "volatile": {
+                **self.volatile,
+                "host": machine_kind(),
+                "memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+                "peak_gpu_mib": None if gpu is None else round(gpu, 1),
+                "ended": now(),
+                "stacked_seeds": list(self.seeds),
+            },
+        }
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        begun = time.monotonic()
+        yield
+        self.volatile["seconds"][phase] += time.monotonic() - begun
+
+    def close(self) -> None:
+        for close in self._closers():
+            close()
+
+    def _closers(self) -> list[Callable[[], None]]:
+        logs = [*self.iterations.values(), *self.evaluations.values()]
+        return [*(log.close for log in logs), self.evaluator.close, self.env.close]
+
+
+def machine_kind() -> str:
+    """What ran it, in words, without a host's name."""
+    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    return f"{os.cpu_count()} cores {platform.machine()}{gpu}"

@@ -1,0 +1,317 @@
+"""Collecting a rollout: one stacked policy acts in R × N environments at once; values are computed once at the end.
+
+Acting runs on the CPU, where a lock-step of a small network costs about 0.1 ms and several processes sharing a GPU do
+not wait for one another; the GPU gets one upload per iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fp3o.algorithms.turns import Rollout
+from fp3o.envs.protocol import BatchEnv, Episode, Snapshot
+from fp3o.networks.actor import Actor, Distribution, Owners
+from fp3o.networks.critic import Critic
+from fp3o.settings import Settings
+from fp3o.training.randomness import generator
+from fp3o.training.step import Compiler
+from fp3o.training.update import EVALUATION_ROWS, Learner
+
+
+class Policy:
+    """The actors of R replicas on the CPU, acting for all their environments in one call."""
+
+    def __init__(self, actor: Actor, replicas: int, slots: int, compiler: Compiler = lambda function: function) -> None:
+        """slots: environments per replica."""
+        self.actor, self.replicas, self.slots = actor, replicas, slots
+        self.agents = actor.sharing.agents
+        shape = (replicas, self.agents, slots, actor.hidden_size)
+        self.hidden = torch.zeros(shape) if actor.recurrent else None
+        self._owners = Owners(*(self._rows(o) for o in (actor.sharing.trunk, actor.sharing.head)))
+        self._forward = compiler(self.forward)
+        self.trunks, self.heads = torch.empty(0), torch.empty(0)
+
+    def _rows(self, owners: tuple[int, ...]) -> Tensor | None:
+        """Rows to gather; none where agent a uses row a."""
+        if owners == tuple(range(self.agents)):
+            return None
+        return torch.tensor(owners).expand(self.replicas, -1)
+
+    def restart(self) -> None:
+        """Forget what was seen."""
+        if self.hidden is not None:
+            self.hidden = torch.zeros_like(self.hidden)
+
+    def load(self, trunks: Tensor, heads: Tensor) -> None:
+        """Take over parameters [R, owners, size]."""
+        self.trunks, self.heads = trunks.detach().cpu().clone(), heads.detach().cpu().clone()
+
+    @torch.no_grad()
+    def act(
+        self, snapshot: Snapshot, keep: NDArray[np.float32], noise: Tensor | None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Distribution parameters and actions, [R, N, A, …], for observations of all R·N slots; no noise: the mode."""
+        shape = (self.replicas, self.slots, self.agents, -1)
+        observation = torch.from_numpy(snapshot.observation).view(shape)
+        available = None if snapshot.available is None else torch.from_numpy(snapshot.available).view(shape)
+        location, action, self.hidden = self._forward(
+            self.trunks, self.heads, observation, available, self.hidden, torch.from_numpy(keep), noise
+        )
+        return location.numpy(), action.numpy()
+
+    def forward(
+        self,
+        trunks: Tensor,
+        heads: Tensor,
+        observation: Tensor,
+        available: Tensor | None,
+        hidden: Tensor | None,
+        keep: Tensor,
+        noise: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """One step of all agents; keep [R, N] is 0 where a slot starts an episode."""
+        distribution, hidden = self.actor.distribution(
+            trunks,
+            heads,
+            self._owners,
+            observation.transpose(1, 2)[:, :, :, None],
+            None if available is None else available.transpose(1, 2)[:, :, :, None],
+            hidden,
+            None if hidden is None else keep[:, None, :, None].expand(-1, self.agents, -1, -1),
+        )
+        if noise is None:
+            action = self.actor.mode(distribution)
+        else:
+            action = self.actor.sample(distribution, noise.transpose(1, 2)[:, :, :, None])
+        return distribution.location[:, :, :, 0].transpose(1, 2), action[:, :, :, 0].transpose(1, 2), hidden
+
+
+class Collected(NamedTuple):
+    """A rollout on the learner's device and what happened in it."""
+
+    rollout: Rollout
+    episodes: list[list[Episode]]
+    """Episodes that ended, per replica."""
+    broken: dict[int, str]
+    """Replicas whose numbers were not finite, and which number."""
+
+
+class Collector:
+    """R × N environments and the buffers of one iteration, reused by the next."""
+
+    def __init__(self, env: BatchEnv, learner: Learner, settings: Settings, compiler: Compiler) -> None:
+        self.env, self.learner, self.settings = env, learner, settings
+        self.replicas, self.slots = learner.replicas, settings.rollout_threads
+        self.policy = Policy(learner.actor, self.replicas, self.slots, compiler)
+        spec, action, hidden = env.spec, env.spec.action, settings.hidden_size
+        self._sees_state = learner.critic_input == "state"
+        shape = (self.replicas, settings.rollout_length, self.slots)
+        agents = (*shape, spec.agents)
+        sizes = {
+            "observation": (*agents, spec.observation_size),
+            "action": (*agents, action.width),
+            "location": (*agents, action.parameters),
+            "reward": agents,
+            "alive": agents,
+            "keep": shape,
+            "continues": shape,
+        }
+        if self._sees_state:
+            sizes["state"] = (*agents, spec.state_size)
+        if settings.recurrent:
+            sizes["hidden_actor"] = (*agents, hidden)
+        # Pinned memory lets a GPU fetch a buffer while the CPU goes on.
+        pinned = learner.device.type == "cuda"
+        self._buffers = {name: torch.zeros(size, pin_memory=pinned) for name, size in sizes.items()}
+        if action.kind == "categorical":
+            available = (*agents, action.parameters)
+            self._buffers["available"] = torch.ones(available, dtype=torch.bool, pin_memory=pinned)
+        # The same memory as NumPy arrays: a small write costs a third of a tensor's.
+        self._arrays = {name: x.numpy() for name, x in self._buffers.items()}
+        self.keep = np.zeros((self.replicas, self.slots), np.float32)  # 0: the step to come starts an episode
+        critic_hidden = (self.replicas, spec.agents, self.slots, hidden)
+        self.critic_hidden = torch.zeros(critic_hidden, device=learner.device) if settings.recurrent else None
+
+    def collect(self, seeds: Sequence[int], iteration: int) -> Collected:
+        """Play T steps in every environment."""
+        env, policy, arrays = self.env, self.policy, self._arrays
+        shape = (self.replicas, self.slots, env.spec.agents, -1)
+        policy.load(self.learner.stepper.parameters.trunk, self.learner.stepper.parameters.head)
+        noise = self._noise(seeds, iteration)
+        episodes: list[list[Episode]] = [[] for _ in seeds]
+        limits: list[Limit] = []
+        broken: dict[int, str] = {}
+        continuous = env.spec.action.kind == "gaussian"
+        snapshot = env.snapshot()
+        for time in range(self.settings.rollout_length):
+            arrays["observation"][:, time] = snapshot.observation.reshape(shape)
+            if self._sees_state:
+                arrays["state"][:, time] = snapshot.state.reshape(shape)
+            if snapshot.available is not None:
+                arrays["available"][:, time] = snapshot.available.reshape(shape)
+            arrays["alive"][:, time] = snapshot.alive.reshape(shape[:3])
+            arrays["keep"][:, time] = self.keep
+            if policy.hidden is not None:
+                arrays["hidden_actor"][:, time] = policy.hidden.transpose(1, 2).numpy()
+            location, action = policy.act(snapshot, self.keep, noise[:, time])
+            arrays["location"][:, time] = location
+            arrays["action"][:, time] = action
+            actions = action.reshape(env.slots, env.spec.agents, -1)
+            if continuous and not np.isfinite(actions).all():
+                actions = self._mend(actions, broken)
+            transition = env.step(actions)
+            snapshot = transition.snapshot
+            arrays["reward"][:, time] = transition.reward.reshape(shape[:3])
+            self.keep = (~(transition.terminated | transition.truncated)).reshape(shape[:2]).astype(np.float32)
+            arrays["continues"][:, time] = self.keep
+            for episode in transition.episodes:
+                episodes[episode.slot // self.slots].append(episode)
+            if not self.settings.time_limit_is_terminal and transition.final is not None:
+                cut = np.flatnonzero(transition.truncated & ~transition.terminated)
+                final = transition.final.state if self._sees_state else transition.final.observation
+                limits.append(Limit(time, cut, final[cut].copy()))
+        rollout = self._finish(snapshot, limits)
+        for replica in np.flatnonzero(~np.isfinite(arrays["reward"]).reshape(self.replicas, -1).all(1)):
+            broken.setdefault(int(replica), "reward")
+        return Collected(rollout, episodes, broken)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next rollout needs of this one, beside the environments' own state."""
+        state: dict[str, Any] = {"keep": self.keep}
+        if self.policy.hidden is not None and self.critic_hidden is not None:
+            state |= {"hidden_actor": self.policy.hidden, "hidden_critic": self.critic_hidden}
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.keep = np.asarray(state["keep"])
+        if self.critic_hidden is not None:
+            self.policy.hidden = state["hidden_actor"]
+            self.critic_hidden = state["hidden_critic"].to(self.learner.device)
+
+    def restart(self) -> None:
+        """All slots start fresh episodes."""
+        self.keep = np.zeros_like(self.keep)
+
+    def _noise(self, seeds: Sequence[int], iteration: int) -> Tensor:
+        """[R, T, N, A, …]: standard normal for Gaussian actions, uniform for categorical ones."""
+        spec = self.env.spec
+        shape = (self.settings.rollout_length, self.slots, spec.agents, spec.action.width)
+        draws = []
+        for seed in seeds:
+            source = generator(seed, "actions", iteration)
+            gaussian = spec.action.kind == "gaussian"
+            draws.append(source.standard_normal(shape, np.float32) if gaussian else source.random(shape, np.float32))
+        return torch.from_numpy(np.stack(draws))
+
+    def _mend(self, actions: NDArray[Any], broken: dict[int, str]) -> NDArray[Any]:
+        """Zeros for a replica whose actions are not finite: its environments go on, its training has ended."""
+        finite = np.isfinite(actions).reshape(self.replicas, -1).all(1)
+        for replica in np.flatnonzero(~finite):
+            broken.setdefault(int(replica), "action")
+        return np.where(np.repeat(finite, self.slots)[:, None, None], actions, 0).astype(actions.dtype)
+
+    @torch.no_grad()
+    def _finish(self, snapshot: Snapshot, limits: list[Limit]) -> Rollout:
+        """Upload, then log-probabilities and values in one pass each."""
+        learner, device = self.learner, self.learner.device
+        data = {name: x.to(device, non_blocking=True) for name, x in self._buffers.items()}
+        state = data.setdefault("state", data["observation"])
+        last = torch.from_numpy(snapshot.state if self._sees_state else snapshot.observation).to(device)
+        last = last.view(self.replicas, self.slots, self.env.spec.agents, -1)
+        values = Values(learner, self.settings.recurrent)
+        keep_last = torch.from_numpy(self.keep).to(device)
+        value, next_value, hidden = values(state, data["keep"], last, keep_last, self.critic_hidden)
+        self.critic_hidden = values.hidden
+        for limit in limits:
+            self._bootstrap(data["reward"], values, hidden, limit)
+        std = learner.std()
+        distribution = Distribution(data["location"], None if std is None else std.expand_as(data["location"]))
+        return Rollout(
+            log_prob=learner.actor.log_prob(distribution, data["action"], learner.used()),
+            available=data.pop("available", None),
+            hidden_actor=data.pop("hidden_actor", None),
+            hidden_critic=hidden,
+            value=value,
+            next_value=next_value,
+            **data,
+        )
+
+    def _bootstrap(self, reward: Tensor, values: Values, hidden: Tensor | None, limit: Limit) -> None:
+        """At a true time limit the value of the last state, discounted, stands in for the rewards to come."""
+        slots = self.replicas * self.slots
+        state = torch.zeros(slots, *limit.state.shape[1:], device=reward.device)
+        mask = torch.zeros(slots, 1, device=reward.device)
+        state[limit.slots] = torch.from_numpy(limit.state).to(reward.device)
+        mask[limit.slots] = 1
+        after = None if hidden is None else values.after(hidden, limit.time)
+        value = values.once(state.unflatten(0, (self.replicas, -1)), after)
+        reward[:, limit.time] += (
+            self.settings.gamma * self.learner.denormalise(value) * mask.unflatten(0, (-1, self.slots))
+        )
+
+
+class Limit(NamedTuple):
+    """Slots whose episode the time limit cut off at a step, and their last states."""
+
+    time: int
+    slots: NDArray[np.intp]
+    state: NDArray[np.float32]
+
+
+class Values:
+    """Critic outputs of a whole rollout, in normalised units."""
+
+    def __init__(self, learner: Learner, recurrent: bool) -> None:
+        self.critic: Critic = learner.critic
+        self.flat = learner.stepper.parameters.critic.detach()
+        rows = learner.sharing.trunk
+        identity = rows == tuple(range(len(rows)))
+        self._owners = None if identity else torch.tensor(rows, device=self.flat.device).expand(len(self.flat), -1)
+        self._recurrent = recurrent
+        self.hidden: Tensor | None = None
+
+    def __call__(
+        self, state: Tensor, keep: Tensor, last: Tensor, keep_last: Tensor, hidden: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Values [R, T, N, A], of the state after the last step [R, N, A], and the hidden state before each step."""
+        replicas, times, slots, agents, _ = state.shape
+        if not self._recurrent:
+            rows = state.permute(0, 3, 1, 2, 4).reshape(replicas, agents, times * slots, 1, -1)
+            parts = [self._value(part, None, None)[0] for part in rows.split(EVALUATION_ROWS, 2)]
+            value = torch.cat(parts, 2).view(replicas, agents, times, slots).permute(0, 2, 3, 1).contiguous()
+            return value, self.once(last, None), None
+        assert hidden is not None
+        values = torch.empty(replicas, times, slots, agents, device=state.device)
+        stored = torch.empty(replicas, times, slots, agents, hidden.shape[-1], device=state.device)
+        for time in range(times):
+            stored[:, time] = hidden.transpose(1, 2)
+            mask = keep[:, time, None, :, None].expand(-1, agents, -1, -1)
+            out, hidden = self._value(state[:, time].transpose(1, 2)[:, :, :, None], hidden, mask)
+            assert hidden is not None
+            values[:, time] = out[..., 0].transpose(1, 2)
+        self.hidden = hidden
+        mask = keep_last[:, None, :, None].expand(-1, agents, -1, -1)
+        final, _ = self._value(last.transpose(1, 2)[:, :, :, None], hidden, mask)
+        return values, final[..., 0].transpose(1, 2).contiguous(), stored
+
+    def once(self, state: Tensor, hidden: Tensor | None) -> Tensor:
+        """Values [R, N, A] of single states [R, N, A, S] from the hidden state [R, A, N, H] before them."""
+        keep = None if hidden is None else torch.ones(*hidden.shape[:3], 1, device=state.device)
+        out, _ = self._value(state.transpose(1, 2)[:, :, :, None], hidden, keep)
+        return out[..., 0].transpose(1, 2).contiguous()
+
+    def after(self, stored: Tensor, time: int) -> Tensor:
+        """Hidden state [R, A, N, H] after step `time`, before any reset."""
+        if time + 1 < stored.shape[1]:
+            return stored[:, time + 1].transpose(1, 2)
+        assert self.hidden is not None
+        return self.hidden
+
+    def _value(self, state: Tensor, hidden: Tensor | None, keep: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        return self.critic.value(self.flat, self._owners, state, hidden, keep)
