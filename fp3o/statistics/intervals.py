@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from itertools import combinations_with_replacement
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 Statistic = Literal["mean", "median"]
@@ -113,13 +115,19 @@ def replication_percentile(values: Sequence[float], published: float, statistic:
 
     Exact: every multiset of draws with its multinomial weight, ties counted half; no random numbers.
     """
-    below = total = 0.0
-    for draw in combinations_with_replacement(range(len(values)), seeds):
-        weight = math.factorial(seeds) / math.prod(math.factorial(draw.count(index)) for index in set(draw))
-        centre = summarise([values[index] for index in draw], statistic).centre
-        total += weight
-        below += weight * (1.0 if centre < published else 0.5 if centre == published else 0.0)
-    return below / total
+    draws, weights = _papers(len(values), seeds)
+    drawn = np.asarray(values, float)[draws]
+    centres = drawn.mean(1) if statistic == "mean" else np.median(drawn, 1)
+    below = np.where(np.isclose(centres, published, rtol=1e-12, atol=0), 0.5, centres < published)
+    return float(below @ weights / weights.sum())
+
+
+@cache
+def _papers(n: int, seeds: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Every multiset of `seeds` draws out of n, and in how many ways it is drawn."""
+    draws = list(combinations_with_replacement(range(n), seeds))
+    ways = [math.factorial(seeds) / math.prod(math.factorial(draw.count(k)) for k in set(draw)) for draw in draws]
+    return np.array(draws), np.array(ways)
 
 
 def wilson(successes: int, trials: int, coverage: float = 0.95) -> Interval:
