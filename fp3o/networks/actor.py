@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fp3o.envs.protocol import ActionSpec
 from fp3o.networks.sharing import Sharing
-from fp3o.networks.stacked import Layout, constant, head, head_shapes, select, trunk, trunk_shapes
+from fp3o.networks.stacked import Layout, constant, head, head_shapes, select, sigmoid, trunk, trunk_shapes
 
 STD_SCALE = 0.5  # the release's std y coef; its x coef is 1
 UNAVAILABLE = -1e10  # logit of an illegal choice, as in the release
@@ -83,7 +83,7 @@ class Actor:
 
     def std(self, psi: Tensor) -> Tensor:
         """σ from ψ [R, K or 1, d], shaped to broadcast over chunks and time."""
-        sigma = STD_SCALE * torch.sigmoid(psi) if self.gaussian_std == "sigmoid" else torch.exp(psi)
+        sigma = STD_SCALE * sigmoid(psi) if self.gaussian_std == "sigmoid" else torch.exp(psi)
         return sigma[:, :, None, None]
 
     def log_prob(self, d: Distribution, action: Tensor, used: Tensor | None = None) -> Tensor:

@@ -5,6 +5,7 @@ Plain Adam on a stack would be wrong: rows that do not learn in a turn would dri
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -32,8 +33,9 @@ def adam_(parameters: Tensor, gradient: Tensor, moments: Moments, rate: float, e
     steps = moments.steps + 1
     first = moments.first.lerp(gradient, 1 - BETA1)
     second = moments.second * BETA2 + (1 - BETA2) * gradient * gradient
-    scale = rate / (1 - BETA1**steps)
-    denominator = second.sqrt() / (1 - BETA2**steps).sqrt()[..., None] + eps
+    # 1 − βᵗ as expm1: exact for small t, and (unlike a power) the same bits for a seed alone and in a stack.
+    scale = -rate / torch.expm1(steps * math.log(BETA1))
+    denominator = second.sqrt() / (-torch.expm1(steps * math.log(BETA2))).sqrt()[..., None] + eps
     learns = rows[..., None]
     parameters.copy_(torch.where(learns, parameters - scale[..., None] * (first / denominator), parameters))
     moments.first.copy_(torch.where(learns, first, moments.first))
