@@ -134,7 +134,7 @@ def _of_one(learner: Learner, seed: int, iteration: int, deaths: bool, starts_ep
 @torch.no_grad()
 def _played(learner: Learner, rollout: Rollout) -> Rollout:
     """With the log-probabilities and distributions of the learner's policy as it stands; Gaussian actions around it."""
-    everyone = learner._crew(Turn(1))
+    everyone = learner.crew(Turn(1))
     owners = learner.stepper.owners(everyone, Kind("own", None, "actor", True))
     parameters = learner.stepper.parameters
 

@@ -140,7 +140,7 @@ class Learner:
 
     def _take(self, context: Context, turn: Turn, number: int, units: Tensor, draws: Draws) -> int:
         """All minibatch steps of a turn; returns how many."""
-        crew, kind = self._crew(turn), Kind(turn.clip, turn.clip_others, turn.learn, turn.agents is None)
+        crew, kind = self.crew(turn), Kind(turn.clip, turn.clip_others, turn.learn, turn.agents is None)
         step = self.stepper.begin(context.rollout, gather_samples(context, turn), crew, kind)
         count, batches = crew.agents.shape[1], self.settings.minibatches
         shared = turn.others is not None  # live products need the agents' samples side by side
@@ -154,7 +154,7 @@ class Learner:
         self._log_ratio = None
         return turn.epochs * batches
 
-    def _crew(self, turn: Turn) -> Crew:
+    def crew(self, turn: Turn) -> Crew:
         agents = turn.agents
         if agents is None:
             agents = torch.arange(self.spec.agents, device=self.device).expand(self.replicas, -1)
@@ -180,7 +180,7 @@ class Learner:
     @torch.no_grad()
     def _evaluate(self, rollout: Rollout) -> Tensor:
         """log-ratios of the whole rollout under the current policy (kept), and the mean exact KL(π ‖ π_k) [R, A]."""
-        everyone = self._crew(Turn(1))
+        everyone = self.crew(Turn(1))
         kind = Kind("own", None, "actor", True)
         units = sample_rows(rollout, self.settings)
         parameters, owners = self.stepper.parameters, self.stepper.owners(everyone, kind)
