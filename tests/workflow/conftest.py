@@ -1,153 +1,42 @@
-"""A checkout of its own for every test of the workflow, with a fake trainer in front of the real one."""
+"""A checkout of its own for every test of the workflow."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-HERE = Path(__file__).resolve().parent
-
-COPIED = (
-    "Snakefile",
-    "workflow",
-    "profiles",
-    "benchmarks",
-    "fp3o",
-    "paper_figures",
-    "environment.yml",
-    "pyproject.toml",
-    "dvc.yaml",
-    ".dvcignore",
-    ".gitignore",
-)
-
-
-@dataclass(frozen=True)
-class Checkout:
-    """A copy of the repository and the environment its commands run in."""
-
-    path: Path
-    environment: dict[str, str]
-
-    def run(self, *command: str, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            command,
-            cwd=self.path,
-            env={**self.environment, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        if check and done.returncode:
-            raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-6000:]}")
-        return done
-
-    def snakemake(self, *arguments: str, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
-        return self.run("snakemake", *arguments, check=check, **environment)
-
-    def planned_jobs(self, *arguments: str) -> dict[str, int]:
-        """Jobs by rule that a dry run announces, without `all`."""
-        text = self.snakemake(*arguments, "-n").stdout
-        if "Nothing to be done" in text:
-            return {}
-        table = text.rsplit("Job stats:", 1)[1]
-        found = {m[1]: int(m[2]) for m in re.finditer(r"^(\w+)\s+(\d+)\s*$", table, re.MULTILINE)}
-        return {rule: count for rule, count in found.items() if rule not in ("all", "total", "available")}
-
-    def trainings(self, *arguments: str) -> set[str]:
-        """Cells a dry run would train, each with its seed block."""
-        text = self.snakemake(*arguments, "-n").stdout
-        found = re.findall(r"^rule (train_\w+):\n(?:.*\n)*?\s+wildcards: cell=([^,]+),", text, re.MULTILINE)
-        return {f"{cell} {rule}" for rule, cell in found}
-
-    def edit(self, name: str, old: str, new: str) -> None:
-        path = self.path / name
-        text = path.read_text()
-        assert old in text, f"{old!r} is not in {name}"
-        path.write_text(text.replace(old, new, 1))
-
-    def documents(self, suite: str = "tiny") -> dict[str, dict[str, object]]:
-        """run.json of every finished run, by `<cell>/seed-<k>`."""
-        runs = self.path / "results" / suite / "runs"
-        return {
-            f"{p.parents[2].relative_to(runs)}/{p.parent.name}": json.loads(p.read_text())
-            for p in runs.glob("*/*/*/*/*/*/run.json")
-        }
-
-    def commit(self, message: str) -> None:
-        self.run("git", "add", "--all")
-        self.run("git", "commit", "--quiet", "--allow-empty", "-m", message)
+from harness import Checkout, commands, copy_repository
 
 
 @pytest.fixture
-def new_checkout(tmp_path: Path) -> Callable[[str], Checkout]:
-    """Make a copy of the repository under a name."""
-
-    def make(name: str) -> Checkout:
-        path = tmp_path / name
-        path.mkdir()
-        for entry in COPIED:
-            source = ROOT / entry
-            if source.is_dir():
-                shutil.copytree(source, path / entry, ignore=shutil.ignore_patterns("__pycache__"))
-            elif source.exists():
-                shutil.copy(source, path / entry)
-        (path / ".dvc").mkdir()
-        for entry in ("config", ".gitignore"):
-            shutil.copy(ROOT / ".dvc" / entry, path / ".dvc" / entry)
-        shutil.copy(HERE / "tiny.yaml", path / "benchmarks" / "tiny.yaml")
-        return Checkout(path, commands(tmp_path, path))
-
-    return make
+def checkout(tmp_path: Path) -> Checkout:
+    """A checkout without results."""
+    copy_repository(tmp_path / "checkout")
+    return Checkout(tmp_path / "checkout", commands(tmp_path, tmp_path / "checkout"))
 
 
-def commands(folder: Path, path: Path) -> dict[str, str]:
-    """An environment of one's own: fake trainer first, own home and temporary folder, no settings of the user."""
-    binaries, home, temporary = (folder / name for name in ("bin", "home", "tmp"))
-    for made in (binaries, home, temporary):
-        made.mkdir(exist_ok=True)
-    fake = binaries / "fp3o"
-    fake.write_text(f'#!/bin/sh\nexec {sys.executable} {HERE / "fake_trainer.py"} "$@"\n')
-    fake.chmod(0o755)
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("FAKE_", "CUDA_", "SNAKEMAKE_", "DVC_", "GIT_"))}
-    return {
-        **kept,
-        "PATH": os.pathsep.join([str(binaries), str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "PYTHONPATH": str(path),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": str(home),
-        "XDG_CACHE_HOME": str(home / "cache"),
-        "TMPDIR": str(temporary),
-        "DVC_NO_ANALYTICS": "1",
-        "GIT_AUTHOR_NAME": "Nobody",
-        "GIT_AUTHOR_EMAIL": "nobody@example.org",
-        "GIT_COMMITTER_NAME": "Nobody",
-        "GIT_COMMITTER_EMAIL": "nobody@example.org",
-    }
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout in which everything has been made, once per session; copied, never used."""
+    folder = tmp_path_factory.mktemp("template")
+    copy_repository(folder / "checkout")
+    Checkout(folder / "checkout", commands(folder, folder / "checkout")).snakemake()
+    return folder / "checkout"
 
 
 @pytest.fixture
-def checkout(new_checkout: Callable[[str], Checkout]) -> Checkout:
-    return new_checkout("checkout")
-
-
-TINY = ("--config", "suite=tiny")
+def trained(template: Path, tmp_path: Path) -> Checkout:
+    """A checkout in which everything has been made."""
+    shutil.copytree(template, tmp_path / "checkout", symlinks=True)
+    return Checkout(tmp_path / "checkout", commands(tmp_path, tmp_path / "checkout"))
 
 
 @pytest.fixture
-def trained(checkout: Checkout) -> Checkout:
-    """A checkout in which the tiny suite has been run."""
-    checkout.snakemake(*TINY)
-    return checkout
+def saved(trained: Checkout) -> Checkout:
+    """The same, committed to git and saved in DVC's store."""
+    trained.run("git", "init", "--quiet")
+    trained.commit("Start")
+    trained.run("fp3o", "save", "-m", "Runs")
+    trained.commit("Rest")
+    return trained

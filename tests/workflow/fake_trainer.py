@@ -1,8 +1,8 @@
-"""Stands in for `fp3o train` so that the orchestration can be tested in seconds; any other command goes to the real one.
+"""Stands in for `fp3o train`, so that the orchestration is tested in seconds; other commands go to the real one.
 
 Behaves like the trainer where the workflow can tell: resumes from scratch, saves on SIGTERM, publishes run.json last.
-Environment: FAKE_SECONDS per iteration, FAKE_FAIL="<text in cell>:<iteration>" fails there once, FAKE_JOURNAL a file that
-gets one line per started and ended job.
+Environment: FAKE_SECONDS per iteration; FAKE_FAIL="<text in cell>:<iteration>" fails there once; FAKE_JOURNAL, a file
+that gets one line per started and ended job.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def number(*parts: object) -> float:
 
 
 def save_state(path: Path, iteration: int, resumes: int) -> None:
-    header = json.dumps({"__metadata__": {"fp3o": json.dumps({"metadata": {"iteration": iteration, "resumes": resumes}})}})
+    header = json.dumps(
+        {"__metadata__": {"fp3o": json.dumps({"metadata": {"iteration": iteration, "resumes": resumes}})}}
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, len(header).to_bytes(8, "little") + header.encode())
 
@@ -101,7 +103,7 @@ def train(cell: str, options: dict[str, str], settings: dict[str, str]) -> None:
     runs = root / "runs" if suite else root
     state = plan.scratch_directory(root / "scratch", resolved, seeds) / "resume.safetensors"
     iteration, resumes = load_state(state)
-    journal(f"start {cell} {plan.seeds_text(seeds)} from {iteration}")
+    journal(f"start {cell} {os.getpid()} {iteration}")
     print(f"resume from iteration {iteration}" if iteration else "start afresh", flush=True)
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda n, _: stop.append(n))

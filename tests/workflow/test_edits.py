@@ -1,0 +1,118 @@
+"""Which edit trains what again. The expensive mistake is one cell too many, the silent one a cell too few."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+from harness import Checkout
+
+pytestmark = pytest.mark.slow
+
+ANT = {"mamujoco/ant-2x4/full/fp3o train_s0_4", "mamujoco/ant-2x4/full/mappo train_s0_4"}
+
+
+def test_nothing_to_do_is_nothing_to_do(trained: Checkout) -> None:
+    assert trained.planned_jobs() == {}
+    assert len(trained.documents()) == 30
+
+
+def test_one_tasks_setting_trains_that_task_and_a_reverted_edit_finds_the_old_runs(trained: Checkout) -> None:
+    old = "ant-2x4:\n        settings: {clip: 0.2"
+    trained.edit("benchmarks/tasks.yaml", old, old.replace("0.2", "0.3"))
+    assert trained.trainings() == ANT
+    jobs = trained.planned_jobs()
+    assert (jobs["train_s0_4"], jobs["table"]) == (2, 1)
+    trained.edit("benchmarks/tasks.yaml", old.replace("0.2", "0.3"), old)
+    assert trained.planned_jobs() == {}
+
+
+def test_swapped_values_are_noticed(trained: Checkout) -> None:
+    # Snakemake's own comparison of parameters is a set of values without names.
+    trained.edit("benchmarks/tasks.yaml", "gamma: 0.99 # Table mujoco1", "gamma: 0.95 # Table mujoco1")
+    trained.edit("benchmarks/tasks.yaml", "gae_lambda: 0.95 # Table mujoco1", "gae_lambda: 0.99 # Table mujoco1")
+    cells = trained.trainings()
+    assert len(cells) == 4
+    assert all(cell.startswith("mamujoco/") for cell in cells)
+
+
+def test_a_variants_setting_concerns_no_other_cell(trained: Checkout) -> None:
+    trained.edit("benchmarks/tasks.yaml", "double_clip: true", "double_clip: true, clip_others: 0.3")
+    assert trained.planned_jobs() == {}
+
+
+def test_cosmetic_edits_train_nothing(trained: Checkout) -> None:
+    trained.edit("workflow/rules/train.smk", " -- fp3o train ", "  --   fp3o train ")
+    trained.edit("workflow/rules/train.smk", "threads: 1", "threads: 2")
+    trained.edit("profiles/default/config.yaml", "retries: 1", "retries: 3")
+    trained.edit("benchmarks/tasks.yaml", "# Hyper-parameters", "# The hyper-parameters")
+    for path in trained.path.rglob("*"):
+        if path.suffix in (".py", ".smk", ".yaml", ".yml") or path.name == "Snakefile":
+            os.utime(path)
+    assert trained.planned_jobs("--config", "gpus=0,1", "jobs_per_gpu=2") == {}
+
+
+def test_an_edited_statistic_rebuilds_tables_and_trains_nothing(trained: Checkout) -> None:
+    path = trained.path / "fp3o" / "statistics" / "intervals.py"
+    text = path.read_text()
+    path.write_text(text + "\n# edited\n")
+    jobs = trained.planned_jobs()
+    assert jobs["table"] == 3
+    assert not any(rule.startswith(("train", "cost_run")) for rule in jobs)
+    path.write_text(text)
+    assert trained.planned_jobs() == {}
+
+
+def test_a_new_seed_is_a_block_of_its_own(trained: Checkout) -> None:
+    before = {p: p.stat().st_mtime_ns for p in trained.path.glob("results/paper/runs/**/run.json")}
+    trained.edit("benchmarks/paper.yaml", "seeds: 0-4", "seeds: 0-5")
+    assert {rule for rule in trained.planned_jobs() if rule.startswith("train")} == {"train_s5_5"}
+    trained.snakemake()
+    assert len(trained.documents()) == 36
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items())
+
+
+@pytest.mark.parametrize("name", ["run.json", "evaluations.csv", "iterations.csv", "checkpoint.safetensors"])
+def test_a_lost_file_trains_its_block_and_rebuilds_what_rests_on_it(trained: Checkout, name: str) -> None:
+    next(trained.path.glob(f"results/paper/runs/smac/3s5z/full/happo/*/seed-2/{name}")).unlink()
+    assert trained.trainings() == {"smac/3s5z/full/happo train_s0_4"}
+    assert trained.planned_jobs()["table"] == 1
+    if name == "evaluations.csv":
+        trained.snakemake()
+        assert trained.planned_jobs() == {}
+        assert len(trained.documents()) == 30
+
+
+def test_one_cell_by_its_name_and_again_by_force(trained: Checkout) -> None:
+    target = "results/paper/cells/smac/3s5z/full/fp3o.json"
+    assert trained.planned_jobs(target) == {"cell": 1}
+    assert trained.planned_jobs(target, "--forcerun", "train_s0_4") == {"cell": 1, "train_s0_4": 1}
+    trained.snakemake(target)
+    text = (trained.path / target).read_text()
+    assert '"seeds_found": [' in text
+    shown = trained.run("fp3o", "rerun", "smac/3s5z/full/fp3o", "--dry-run").stdout
+    assert re.search(
+        r"^snakemake results/paper/cells/smac/3s5z/full/fp3o.json --forcerun train_s0_4", shown, re.MULTILINE
+    )
+    assert re.search(r"^train_s0_4\s+1$", shown, re.MULTILINE)
+
+
+def test_available_builds_from_what_exists_and_trains_nothing(checkout: Checkout) -> None:
+    checkout.snakemake("results/paper/cells/mamujoco/ant-2x4/full/fp3o.json")
+    jobs = checkout.planned_jobs("available")
+    assert not any(rule.startswith(("train", "cost_run")) for rule in jobs)
+    checkout.snakemake("available")
+    table = (checkout.path / "results/paper/tables/table-mamujoco.md").read_text()
+    assert "not run" in table
+    assert len(checkout.documents()) == 5
+    assert checkout.planned_jobs("available") == {}
+    assert checkout.planned_jobs()["train_s0_4"] == 5
+
+
+def test_suites_do_not_touch_each_other(trained: Checkout) -> None:
+    before = {p: p.read_bytes() for p in trained.path.glob("results/paper/**/*") if p.is_file()}
+    (trained.path / "benchmarks/other.yaml").write_text((trained.path / "benchmarks/paper.yaml").read_text())
+    trained.snakemake("--config", "suite=other")
+    assert (trained.path / "results/other/manifest.json").exists()
+    assert {p: p.read_bytes() for p in before} == before

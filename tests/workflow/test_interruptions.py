@@ -1,0 +1,124 @@
+"""Killed, stopped, failing: the other cells finish, and what was begun is resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harness import Checkout
+
+pytestmark = pytest.mark.slow
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Wait for something that must happen while the process lives."""
+    while not condition():
+        assert process.poll() is None, "the sweep ended before it could be interrupted"
+        time.sleep(0.02)
+
+
+def scores(checkout: Checkout) -> dict[str, str]:
+    return {run: str(document["sha256"]) for run, document in checkout.documents().items()}
+
+
+def resumes(checkout: Checkout) -> list[int]:
+    return [document["volatile"]["resumes"] for document in checkout.documents().values()]  # type: ignore[index]
+
+
+def start(checkout: Checkout, journal: Path, seconds: str = "0.3") -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["snakemake", "runs", "--cores", "2"],
+        cwd=checkout.path,
+        env={**checkout.environment, "FAKE_SECONDS": seconds, "FAKE_JOURNAL": str(journal)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def half_done(checkout: Checkout) -> bool:
+    return any(b'\\"iteration\\": 3' in p.read_bytes() for p in checkout.path.glob("results/*/scratch/**/resume.*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_interrupted_sweep_resumes(checkout: Checkout, trained: Checkout, tmp_path: Path, number: int) -> None:
+    process = start(checkout, tmp_path / "journal")
+    wait_for(lambda: half_done(checkout), process)
+    os.killpg(process.pid, number)
+    assert process.wait() != 0
+    if number == signal.SIGKILL:
+        assert "--unlock" in checkout.snakemake("runs", check=False).stdout
+        checkout.snakemake("--unlock")
+    checkout.snakemake("runs")
+    assert scores(checkout) == scores(trained)
+    assert max(resumes(checkout)) == 1
+
+
+def test_a_trainer_told_to_stop_saves_and_is_retried(checkout: Checkout, trained: Checkout, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    process = start(checkout, journal)
+    wait_for(lambda: half_done(checkout), process)
+    pid = int(journal.read_text().splitlines()[0].split()[4])
+    os.kill(pid, signal.SIGTERM)
+    assert process.wait() == 0
+    assert "stopped" in journal.read_text()
+    assert scores(checkout) == scores(trained)
+    assert resumes(checkout).count(1) == 5
+
+
+def test_a_failing_cell_costs_no_other(checkout: Checkout) -> None:
+    done = checkout.snakemake("--retries", "0", check=False, FAKE_FAIL="hopper-3x1/full/mappo:4")
+    assert done.returncode == 1
+    assert len(checkout.documents()) == 25
+    tables = {p.name for p in checkout.path.glob("results/paper/tables/*.csv")}
+    assert tables == {"table-smac.csv", "control-head-lr.csv", "table-cost.csv"}
+    (failure,) = json.loads((checkout.path / "results/paper/failures.json").read_text())
+    assert failure["cell"] == "mamujoco/hopper-3x1/full/mappo"
+    assert (failure["attempts"], failure["exit_code"], failure["resumable_from"]) == (1, 1, 4)
+    assert "injected failure" in failure["last_lines"]
+    assert re.search(r"mamujoco/hopper-3x1/full/mappo seeds 0-4: unfinished after 1 attempts", done.stdout)
+    checkout.snakemake()
+    assert not (checkout.path / "results/paper/failures.json").exists()
+    assert resumes(checkout).count(1) == 5
+
+
+def test_a_retry_resumes(checkout: Checkout) -> None:
+    checkout.snakemake("runs", FAKE_FAIL="smac/:5")
+    found = checkout.documents()
+    assert {run for run, d in found.items() if d["volatile"]["resumes"] == 1} == {  # type: ignore[index]
+        run for run in found if run.startswith("smac/")
+    }
+    log = next(checkout.path.glob("results/paper/logs/train/smac/**/*.log")).read_text()
+    assert "--- attempt 1:" in log
+    assert "--- exit code 1" in log
+    assert "--- attempt 2:" in log
+    assert "resume from iteration 5" in log
+
+
+def test_each_gpu_slot_has_one_job_at_a_time(checkout: Checkout, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    checkout.snakemake(
+        "runs",
+        "--cores",
+        "4",
+        "--config",
+        "gpus=0,1",
+        "jobs_per_gpu=1",
+        FAKE_JOURNAL=str(journal),
+        FAKE_SECONDS="0.05",
+    )
+    used: dict[str, list[str]] = {}
+    for line in journal.read_text().splitlines():
+        _, device, event, *_ = line.split()
+        used.setdefault(device, []).append(event)
+    assert set(used) == {"0", "1"}
+    for events in used.values():
+        assert events == ["start", "end"] * (len(events) // 2)
+        assert len(events) >= 4

@@ -1,0 +1,70 @@
+"""GPU slots and logs of a job."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fp3o import job
+
+
+def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert job.devices("none") == []
+    assert job.devices("0, 1") == ["0", "1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    assert job.devices("auto") == ["2", "3"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert job.devices("auto") == []
+
+
+def run(log: Path, code: str, *options: str, temporary: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "fp3o.job", "--log", str(log), *options, "--", sys.executable, "-c", code]
+    return subprocess.Popen(command, env={**os.environ, "TMPDIR": str(temporary)})
+
+
+def test_logs_are_appended_and_the_exit_code_is_the_commands(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "a.log"
+    assert run(log, "print('one')", "--gpus", "none", temporary=tmp_path).wait() == 0
+    assert (
+        run(log, "import sys; print('two', file=sys.stderr); sys.exit(7)", "--gpus", "none", temporary=tmp_path).wait()
+        == 7
+    )
+    lines = log.read_text().splitlines()
+    assert [line for line in lines if not line.startswith("---")] == ["one", "two"]
+    assert job.attempts(log) == 2
+    assert job.attempts(tmp_path / "absent.log") == 0
+
+
+def test_a_slot_is_held_until_the_process_is_gone_even_by_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job.tempfile, "gettempdir", lambda: str(tmp_path))
+    ready = tmp_path / "ready"
+    code = f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
+    process = run(tmp_path / "a.log", code, "--gpus", "7", temporary=tmp_path)
+    while not ready.exists():
+        assert process.poll() is None
+    descriptor = os.open(job.slot_folder() / "7.0", os.O_RDWR)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    process.kill()
+    process.wait()
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
+
+
+def test_slots_fill_every_device_before_any_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert [job.take_slot(["0", "1"], 2, exclusive=False) for _ in range(4)] == ["0", "1", "0", "1"]
+    assert job.take_slot([], 2, exclusive=False) is None
+
+
+def test_exclusive_takes_every_slot(tmp_path: Path) -> None:
+    code = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
+    log = tmp_path / "a.log"
+    assert run(log, code, "--gpus", "3,4", "--per-gpu", "2", "--exclusive", temporary=tmp_path).wait() == 0
+    assert log.read_text().splitlines()[-1] == "3"
+    assert len(list(tmp_path.glob("fp3o-gpu-slots-*/*"))) == 4

@@ -1,0 +1,82 @@
+"""What Snakemake would do: clean files, the planned number of jobs, no surprises in the configuration."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from harness import ROOT, Checkout
+
+from fp3o import plan
+
+
+@pytest.fixture
+def full(checkout: Checkout) -> Checkout:
+    """A checkout with the paper's own suite."""
+    shutil.copy(ROOT / "benchmarks" / "paper.yaml", checkout.path / "benchmarks" / "paper.yaml")
+    return checkout
+
+
+def test_lint_and_format_are_clean(checkout: Checkout) -> None:
+    assert "good condition" in checkout.snakemake("--lint").stdout
+    python = str(Path(sys.executable).parent / "snakefmt")
+    checkout.run(python, "--line-length", "120", "--check", "Snakefile", "workflow")
+
+
+@pytest.mark.parametrize(("argument", "named"), [("siute=paper", "siute"), ("suite=papre", "allowed: paper")])
+def test_a_wrong_configuration_is_named(checkout: Checkout, argument: str, named: str) -> None:
+    done = checkout.snakemake("-n", "--config", argument, check=False)
+    assert done.returncode == 1
+    assert named in done.stdout
+
+
+def test_the_paper_suite_is_exactly_the_planned_jobs(full: Checkout) -> None:
+    suite = plan.load_suite("paper")
+    kinds = [artefact.kind for artefact in suite.artefacts]
+    jobs = full.planned_jobs("-q", "rules")
+    assert jobs["train_s0_4"] == len(suite.runs()) >= 895 / 5
+    assert [rule for rule in jobs if rule.startswith("train_")] == ["train_s0_4"]
+    assert jobs["table"] == kinds.count("table")
+    assert jobs["cost_run"] == sum(len(a.cells) for a in suite.artefacts if a.kind == "cost")
+    assert jobs["manifest"] == jobs["metrics"] == jobs["scorecard"] == 1
+
+
+def test_a_table_alone_needs_its_cells_alone(full: Checkout) -> None:
+    cells = {cell.id for cell in plan.load_suite("paper").artefact("table-mpe").cells}
+    assert full.trainings("results/paper/tables/table-mpe.csv") == {f"{cell} train_s0_4" for cell in cells}
+
+
+def test_training_rules_have_nothing_attached_that_could_start_them_again() -> None:
+    text = (ROOT / "workflow" / "rules" / "train.smk").read_text()
+    rule = text[text.index("    rule:") :]
+    assert not re.search(r"^\s+(input|params|script|run|notebook|resources|retries):", rule, re.MULTILINE)
+    assert "protected(" not in rule
+
+
+def test_profiles_say_what_the_workflow_relies_on() -> None:
+    default = yaml.safe_load((ROOT / "profiles" / "default" / "config.yaml").read_text())
+    assert default["rerun-triggers"] == ["mtime", "input"]
+    assert default["keep-going"]
+    assert default["rerun-incomplete"]
+    assert default["scheduler"] == "greedy"
+    assert default["retries"] >= 1
+    for name in ("smoke", "slurm"):
+        profile = yaml.safe_load((ROOT / "profiles" / name / "config.yaml").read_text())
+        # A workflow profile replaces the default one, it does not add to it.
+        assert {
+            k: profile[k] for k in ("rerun-triggers", "keep-going", "rerun-incomplete", "scheduler", "retries")
+        } == {k: default[k] for k in ("rerun-triggers", "keep-going", "rerun-incomplete", "scheduler", "retries")}
+
+
+def test_the_slurm_profile_cannot_wait_for_ever() -> None:
+    profile = yaml.safe_load((ROOT / "profiles" / "slurm" / "config.yaml").read_text())
+    assert profile["executor"] == "slurm"
+    # sacct is missing on clusters without accounting, and never sees a cancelled job end.
+    assert profile["slurm-status-command"] == "squeue"
+    assert profile["slurm-init-seconds-before-status-checks"] * 3 < 120
+    # A job that asks for no memory gets the whole node.
+    assert any(str(entry).startswith("mem_mb=") for entry in profile["default-resources"])
