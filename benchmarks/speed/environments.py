@@ -85,6 +85,13 @@ def engine_slice(task: str, slots: int, threads: int) -> Slice:
     return run
 
 
+def plain_model(body: bodies.Body) -> Any:
+    """The model file without our engine's flags; contact margins halved, so that the motion is the same."""
+    model = models.load(body)
+    model.geom_margin *= 0.5
+    return model
+
+
 class Fresh(NamedTuple):
     """A slot that starts anew after this lock-step."""
 
@@ -105,7 +112,7 @@ def raw_slice(task: str, slots: int) -> Slice:
         now = env.state_dict()
         fresh.append([Fresh(slot, now["qpos"][slot], now["qvel"][slot]) for slot in ended])
     body, _ = bodies.find(task, MamujocoOptions())
-    model = models.build(body, MamujocoOptions())
+    model = plain_model(body)
     simulations = [mujoco.MjData(model) for _ in range(slots)]
     controls = actions.reshape(STEPS, slots, -1).astype(np.float64)
 
@@ -144,7 +151,7 @@ def subprocess_worker(task: str, pipe: Connection) -> None:
     """One environment as on-policy's forks run it: MuJoCo and NumPy, an answer per action through a pipe. Kept lean."""
     layout = make(task, 1).layout
     body, _ = bodies.find(task, MamujocoOptions())
-    model = models.build(body, MamujocoOptions())
+    model = plain_model(body)
     data, generator = mujoco.MjData(model), np.random.default_rng(0)
     first = {"q": 0, "v": model.nq, "c": model.nq, "s": model.nq + model.nv, "k": 2 * model.nq + model.nv}
     first |= {"d": 3 * model.nq + model.nv, "0": 3 * model.nq + model.nv + 3}

@@ -187,8 +187,9 @@ GYMNASIUM: dict[str, tuple[str, dict[str, Any], MamujocoOptions]] = {
 
 @pytest.mark.parametrize("task", GYMNASIUM)
 @pytest.mark.filterwarnings("ignore")
-def test_free_running_equals_gymnasium(task: str) -> None:
+def test_free_running_equals_gymnasium(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """1000 steps of 4 environments, resets included; both draw their start states from the same generators."""
+    monkeypatch.chdir(tmp_path)  # where MuJoCo may leave a log about gymnasium's files
     name, arguments, options = GYMNASIUM[task]
     steps, slots = (250 if options.ant_contact_forces == "measured" else 1000), 4
     options = dataclasses.replace(options, contact_margins="model", episode_limit=300)
@@ -481,6 +482,12 @@ def test_threads_are_chosen_and_told() -> None:
     assert make("reacher-2x1", 4).identity()["threads"] == 1
     assert make("reacher-2x1", 160).identity()["threads"] == min(8, processors)
     assert make("reacher-2x1", 20, threads=2).identity()["threads"] == 2
+
+
+def test_making_a_task_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make("halfcheetah-6x1", 1)
+    assert not list(tmp_path.iterdir())
 
 
 def test_identity() -> None:

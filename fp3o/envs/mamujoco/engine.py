@@ -260,7 +260,7 @@ class MamujocoBatch:
         return episodes
 
     def _saved(self) -> dict[str, NDArray[Any]]:
-        """The live arrays all else follows from. `tracked` and `forces` lag behind qpos, so they belong to the state."""
+        """The live arrays all else follows from. `tracked` and `forces` lag behind qpos, so they are state too."""
         rows = self._rows_of
         return {
             "qpos": rows.position,
