@@ -111,7 +111,9 @@ def train(
 
         # Beside the files in progress: declared outputs are versioned, event files are not worth it.
         events = planning.scratch_directory(roots.scratch, plan, numbers).with_name("tensorboard")
-        with Progress(label, plan.settings.total_steps, tensorboard=events if tensorboard else None) as progress:
+        # Whole iterations: what the run will really do of total_steps.
+        steps = plan.iterations * plan.settings.rollout_length * plan.settings.rollout_threads
+        with Progress(label, steps, tensorboard=events if tensorboard else None) as progress:
             run_training(
                 plan,
                 numbers,
