@@ -184,6 +184,27 @@ def evaluate(
     return 0
 
 
+@app.command
+def render(
+    run: Annotated[Positional[Path], arg(metavar="RUN", help="Folder of a finished run (with run.json).")],
+    *,
+    out: Annotated[Path, arg(metavar="FILE", help="What to write: .webp, .gif, .png or .mp4.")] = Path("episode.webp"),
+    seed: Annotated[int, arg(metavar="S", help="Of the start state; not the run's seed.")] = 0,
+    every: Annotated[int, arg(metavar="K", help="Draw every K-th step.")] = 2,
+    width: Annotated[int, arg(metavar="PIXELS", help="Of the picture.")] = 320,
+    height: Annotated[int, arg(metavar="PIXELS", help="Of the picture.")] = 240,
+) -> int:
+    """Draw one episode of a finished run's final policy."""
+    for name, value, least in (("every", every, 1), ("width", width, 2), ("height", height, 2), ("seed", seed, 0)):
+        if value < least:
+            raise UserError(f"--{name} {value} is not allowed; allowed: {least} or more")
+    from fp3o.render import render_run
+
+    episode, count = render_run(run, out, seed, every, width, height)
+    print(f"{out}: {count} pictures, return {episode.total_return:.6g}, {episode.length} steps")
+    return 0
+
+
 Listed = Literal["cells", "tasks", "algorithms", "variants", "settings", "suites"]
 
 

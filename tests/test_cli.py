@@ -163,6 +163,9 @@ def test_a_diverged_seed_is_a_warning(
         (("train", CELL, "--suite", "papers"), "unknown suite 'papers'; allowed: "),
         (("train", CELL, "--threads", "0"), "--threads 0 is not allowed"),
         (("evaluate", "nowhere"), "cannot read nowhere/run.json"),
+        (("render", "nowhere", "--out", "a.avi"), "cannot write a.avi: unknown kind of file; allowed: .webp"),
+        (("render", "nowhere", "--every", "0"), "--every 0 is not allowed; allowed: 1 or more"),
+        (("render", "nowhere"), "cannot read nowhere/run.json"),
         (("list", "tasks", "--suite", "smoke"), "--suite belongs to"),
     ],
 )
@@ -295,7 +298,7 @@ def test_every_setting_and_option_is_documented(capsys: pytest.CaptureFixture[st
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--help") == 0
     shown = capsys.readouterr().out
-    for name in ("train", "evaluate", "list", "doctor", "check-env", "status", "rerun", "save", "prune"):
+    for name in ("train", "evaluate", "list", "doctor", "check-env", "status", "rerun", "save", "prune", "render"):
         assert f"• {name} " in shown
         assert call(name, "--help") == 0
         assert "usage: fp3o" in capsys.readouterr().out

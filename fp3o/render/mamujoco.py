@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.options import MamujocoOptions
-from fp3o.envs.protocol import Doubles
+from fp3o.envs.protocol import BatchEnv, Doubles
 from fp3o.errors import UserError
 
 _LONG = 8  # Bodies: the reacher has five, the swimmer one per metre.
@@ -21,6 +21,20 @@ def choose_backend() -> None:
     """Name the off-screen library before MuJoCo is first imported: it reads the variable then and never again."""
     if "MUJOCO_GL" not in os.environ:
         os.environ["MUJOCO_GL"] = "egl" if find_library("EGL") else "osmesa"
+
+
+def look(env: BatchEnv) -> Doubles:
+    """What a picture of slot 0 needs."""
+    positions: Doubles = env.state_dict()["qpos"][0]
+    return positions
+
+
+def steps_per_second(task: str, options: MamujocoOptions) -> float:
+    """Steps of the environment in a second of simulated time."""
+    from fp3o.envs.mamujoco import bodies, models
+
+    body, _ = bodies.find(task, options)
+    return float(1 / (models.build(body, options).opt.timestep * body.frame_skip))
 
 
 def frames(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from fp3o.training import checkpoint, records
 from fp3o.training.rollout import Policy
 from fp3o.training.step import Compiler
 from fp3o.training.update import networks
+
+Watch: TypeAlias = Callable[[BatchEnv], None]
 
 
 class Evaluator:
@@ -45,7 +47,13 @@ class Evaluator:
         self.policy = Policy(actor, replicas, episodes, compiler)
 
     def run(
-        self, trunks: torch.Tensor, heads: torch.Tensor, seeds: Sequence[int], stream: str, iteration: int
+        self,
+        trunks: torch.Tensor,
+        heads: torch.Tensor,
+        seeds: Sequence[int],
+        stream: str,
+        iteration: int,
+        watch: Watch | None = None,
     ) -> list[list[Episode]]:
         """Episodes of each replica in slot order; start states depend on seed, stream and iteration alone."""
         env, policy = self.env, self.policy
@@ -56,6 +64,8 @@ class Evaluator:
         found: dict[int, Episode] = {}
         keep = np.zeros(shape, np.float32)
         for _ in range(env.spec.episode_limit):
+            if watch is not None:
+                watch(env)
             _, action = policy.act(snapshot, keep, None)
             actions = action.reshape(env.slots, env.spec.agents, -1)
             if env.spec.action.kind == "gaussian":
@@ -76,8 +86,8 @@ class Evaluator:
         self.env.close()
 
 
-def evaluate_run(folder: Path, episodes: int, seed: int) -> list[Episode]:
-    """Play the final policy of a finished run."""
+def evaluate_run(folder: Path, episodes: int, seed: int, watch: Watch | None = None) -> list[Episode]:
+    """Play the final policy of a finished run; `watch` sees the environments before every step."""
     torch.set_num_threads(1)
     document = records.read_run(folder / records.RUN)
     tensors, metadata = checkpoint.load(folder / records.CHECKPOINT)
@@ -95,6 +105,6 @@ def evaluate_run(folder: Path, episodes: int, seed: int) -> list[Episode]:
     evaluator = Evaluator(cell, options, actor, 1, episodes)
     trunk, head = (torch.as_tensor(tensors[name])[None] for name in ("actor.trunk", "actor.head"))
     try:
-        return evaluator.run(trunk, head, [seed], "evaluate", 0)[0]
+        return evaluator.run(trunk, head, [seed], "evaluate", 0, watch)[0]
     finally:
         evaluator.close()

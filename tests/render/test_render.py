@@ -67,3 +67,28 @@ def test_mujoco_draws_what_moves(tmp_path: Path, task: str) -> None:
     assert first.shape == (48, 64, 3)
     assert first.std() > 5
     assert (first != second).any()
+
+
+TINY = ("total_steps=20", "rollout_length=10", "rollout_threads=2", "minibatches=1", "epochs=1", "episode_limit=8")
+TINY += ("evaluation_episodes=1", "final_episodes=1")
+
+
+def test_from_a_trained_run_to_a_film(tmp_path: Path) -> None:
+    def fp3o(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "fp3o.cli", *arguments], capture_output=True, text=True, check=False
+        )
+
+    overrides = [part for pair in TINY for part in ("--set", pair)]
+    trained = fp3o("train", "mamujoco/hopper-3x1/none/mappo", "--seeds", "0", "--out", str(tmp_path), *overrides)
+    assert trained.returncode == 0, trained.stderr
+    (run,) = (path.parent for path in tmp_path.rglob("run.json"))
+    film = tmp_path / "film.webp"
+    drawn = fp3o("render", str(run), "--out", str(film), "--every", "4", "--width", "64", "--height", "48")
+    if "cannot draw with" in drawn.stderr:
+        pytest.skip(drawn.stderr.splitlines()[-1])
+    assert drawn.returncode == 0, drawn.stderr
+    assert ": 2 pictures, return " in drawn.stdout
+    assert drawn.stdout.endswith(", 8 steps\n")
+    with Image.open(film) as image:
+        assert (image.n_frames, image.size) == (2, (64, 48))
