@@ -80,7 +80,47 @@ class PettingzooOptions:
     """A stranger's environment."""
 
     env: str = ""
-    """Import path `module:factory` of a function returning a PettingZoo ParallelEnv."""
+    """Import path `module:factory` of a function returning a PettingZoo ParallelEnv, or a name of KNOWN_ENVIRONMENTS;
+    empty: the task's name is such a name."""
+    reward: Literal["mean", "sum", "own"] = "mean"
+    """What agents are trained on: the mean or sum over all agents of their rewards (cooperative), or each its own."""
+    agent_id: bool = True
+    """Append the one-hot agent number to observations, so that a shared network can tell agents apart."""
+    episode_limit: int = 1000
+    """Episodes still running after so many steps are cut: a time limit, not an end."""
+    timeout: float = 60.0
+    """Seconds after which a step or reset that has not come back counts as hanging."""
+
+
+@dataclass(frozen=True)
+class KnownEnvironment:
+    """An environment of another package, by name."""
+
+    path: str
+    arguments: tuple[tuple[str, str | int | float | bool], ...] = ()
+
+
+KNOWN_ENVIRONMENTS: dict[str, KnownEnvironment] = {
+    "simple-spread": KnownEnvironment("mpe2.simple_spread_v3:parallel_env"),
+    "simple-reference": KnownEnvironment("mpe2.simple_reference_v3:parallel_env"),
+    "simple-speaker-listener": KnownEnvironment("mpe2.simple_speaker_listener_v4:parallel_env"),
+    "multiwalker": KnownEnvironment("pettingzoo.sisl.multiwalker_v9:parallel_env"),
+    "pursuit": KnownEnvironment("pettingzoo.sisl.pursuit_v5:parallel_env"),
+    **{
+        f"mamujoco-{scenario.lower()}-{partition}": KnownEnvironment(
+            "gymnasium_robotics:mamujoco_v1.parallel_env", (("scenario", scenario), ("agent_conf", partition))
+        )
+        for scenario, partition in (
+            ("HalfCheetah", "6x1"),
+            ("HalfCheetah", "2x3"),
+            ("Ant", "2x4"),
+            ("Ant", "4x2"),
+            ("Walker2d", "2x3"),
+            ("Hopper", "3x1"),
+            ("Reacher", "2x1"),
+        )
+    },
+}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,396 @@
+"""Any PettingZoo ParallelEnv as a batch: workers hold the environments, arrays in shared memory connect them.
+
+A worker that dies and an environment that raises are replaced and counted; one that hangs is reported. Neither can stop
+the training process for longer than the time-out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Iterable
+from dataclasses import asdict
+from multiprocessing import connection
+from multiprocessing.connection import Connection
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots
+from fp3o.envs.options import REVISIONS, PettingzooOptions
+from fp3o.envs.pettingzoo.child import child_environment, how_it_ended
+from fp3o.envs.pettingzoo.memory import Board, View, attach, unnamed_file
+from fp3o.envs.pettingzoo.spaces import Description
+from fp3o.envs.protocol import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
+from fp3o.errors import UserError
+
+# Importing a simulator and building environments may take longer than any step.
+START_SECONDS = 120.0
+# Failures of one slot without a finished episode in between: beyond this it is a bug, not bad luck.
+PATIENCE = 3
+
+
+class Worker:
+    """A child process, the line to it, and what it wrote to its error stream."""
+
+    def __init__(self, number: int, slots: range, memory: int) -> None:
+        self.number = number
+        self.slots = slots
+        ours, theirs = socket.socketpair()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fp3o.envs.pettingzoo.worker", str(theirs.fileno()), str(memory)],
+            pass_fds=(theirs.fileno(), memory),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._errors,
+            env=child_environment(),
+        )
+        theirs.close()
+        self.line = Connection(ours.detach())
+
+    def send(self, message: bytes) -> None:
+        # A worker that is gone is noticed when its answer is awaited.
+        try:
+            self.line.send_bytes(message)
+        except OSError:
+            return
+
+    def last_words(self) -> str:
+        """How the process ended, and the last line it wrote."""
+        try:
+            code = self._process.wait(timeout=5.0)
+        except subprocess.TimeoutExpired:
+            return "closed its line"
+        self._errors.seek(0)
+        return how_it_ended(code, self._errors.read())
+
+    def stop(self, patience: float = 0.0) -> None:
+        """End the process, politely if there is time, and collect it."""
+        if patience:
+            self.send(b"close")
+            try:
+                self._process.wait(timeout=patience)
+            except subprocess.TimeoutExpired:
+                patience = 0.0
+        self._process.kill()
+        self._process.wait()
+        self.line.close()
+        self._errors.close()
+
+
+def _stop_all(workers: list[Worker], memory: int) -> None:
+    for worker in workers:
+        worker.stop()
+    workers.clear()
+    os.close(memory)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+class PettingzooBatch:
+    """N environments in worker processes. Cannot save its state: a restored run starts fresh episodes."""
+
+    def __init__(
+        self, task: str, env: str, slots: int, auto_reset: bool, threads: int, options: PettingzooOptions
+    ) -> None:
+        self.task = task
+        self.slots = checked_slots(slots)
+        self.restarts = 0
+        """Environments rebuilt and workers restarted so far."""
+        self.workers = min(slots, threads if threads > 1 else _cores())
+        """Processes among which the slots are divided."""
+        self._env = env
+        self._auto_reset = auto_reset
+        self._options = options
+        self._name = f"pettingzoo/{task} ({env})" if env != task else f"pettingzoo/{task}"
+        self._memory = unnamed_file()
+        self._workers: list[Worker] = []
+        self._finalizer = weakref.finalize(self, _stop_all, self._workers, self._memory)
+        self._returns = np.zeros(slots)
+        self._lengths = np.zeros(slots, dtype=np.int64)
+        self._running = np.zeros(slots, dtype=np.bool_)  # before the present command
+        self._failures = np.zeros(slots, dtype=np.int64)
+        self._started = False
+        edges = np.linspace(0, slots, self.workers + 1).astype(int)
+        for number in range(self.workers):
+            self._workers.append(Worker(number, range(edges[number], edges[number + 1]), self._memory))
+        self._description, self._code = self._introduce(self._workers)
+        self._board: Board = attach(self._memory, self._description, slots, self.workers)
+        self._employ(self._workers)
+        self.spec = self._make_spec()
+        self._choices = self._make_choices()
+
+    # --- Starting workers ---------------------------------------------------------------------------------------
+
+    def _introduce(self, workers: Iterable[Worker]) -> tuple[Description, dict[str, str]]:
+        """Tell workers which environment to build; returns what it is like."""
+        workers = list(workers)
+        for worker in workers:
+            hello = {"env": self._env, "path": sys.path, "provenance": worker.number == 0}
+            worker.send(json.dumps(hello).encode())
+        replies = [self._first_reply(worker) for worker in workers]
+        descriptions = [Description.from_plain(reply["description"]) for reply in replies]
+        if any(d != descriptions[0] for d in descriptions):
+            raise self._give_up("its factory builds environments of different sizes")
+        return descriptions[0], replies[0]["code"]
+
+    def _employ(self, workers: Iterable[Worker]) -> None:
+        """Let introduced workers build their environments."""
+        workers = list(workers)
+        order = {
+            "slots": self.slots,
+            "workers": self.workers,
+            "limit": self._options.episode_limit,
+            "auto_reset": self._auto_reset,
+        }
+        for worker in workers:
+            mine = {"worker": worker.number, "first": worker.slots.start, "last": worker.slots.stop}
+            worker.send(json.dumps({**order, **mine}).encode())
+        for worker in workers:
+            self._first_reply(worker)
+
+    def _first_reply(self, worker: Worker) -> Any:
+        """An answer from a worker that is starting; anything wrong now is the user's to mend."""
+        limit = max(START_SECONDS, self._options.timeout)
+        if not worker.line.poll(limit):
+            raise self._give_up(f"building and resetting it has taken more than {limit:g} s; it hangs")
+        try:
+            reply = json.loads(worker.line.recv_bytes())
+        except (EOFError, OSError):
+            raise self._give_up(f"the process that builds it dies, {worker.last_words()}") from None
+        if "unfit" in reply:
+            raise self._give_up(reply["unfit"])
+        return reply
+
+    def _give_up(self, why: str) -> UserError:
+        if self._finalizer.alive:
+            self._finalizer()
+        return UserError(f"{self._name}: {why}")
+
+    def _make_spec(self) -> EnvSpec:
+        described = self._description
+        gaussian = described.kind == "gaussian"
+        dimensions = tuple(c[0] for c in described.choices)
+        uneven = gaussian and len(set(dimensions)) > 1
+        agents = len(described.agents)
+        return EnvSpec(
+            agents=agents,
+            observation_size=max(described.observations) + agents * self._options.agent_id,
+            state_size=described.joint,
+            action=ActionSpec(described.kind, described.sizes, dimensions if uneven else None),
+            episode_limit=self._options.episode_limit,
+            agent_types=described.types,
+            exact_resume=False,
+        )
+
+    def _make_choices(self) -> NDArray[np.int64]:
+        """[N, A, sub-actions] how many choices there are; 1 where an agent lacks a sub-action."""
+        parts = len(self._description.sizes)
+        table = [[c[part] if part < len(c) else 1 for part in range(parts)] for c in self._description.choices]
+        return np.tile(np.array(table, dtype=np.int64), (self.slots, 1, 1))
+
+    # --- The protocol -------------------------------------------------------------------------------------------
+
+    def reset(self, seeds: Seeds) -> Snapshot:
+        self._board.seed[:] = checked_seeds(seeds, self.slots)
+        self._board.episode[:] = 0
+        self._start_episodes()
+        return self.snapshot()
+
+    def _start_episodes(self) -> None:
+        self._board.running[:] = True
+        self._board.terminated[:] = False
+        self._board.truncated[:] = False
+        self._running[:] = True
+        self._returns[:] = 0.0
+        self._lengths[:] = 0
+        self._started = True
+        for worker in self._workers:
+            worker.send(json.dumps(list(worker.slots)).encode())
+        self._collect(self._workers)
+
+    def step(self, actions: NDArray[Any]) -> Transition:
+        if not self._started:
+            raise UserError(f"{self._name}: step before reset")
+        board = self._board
+        board.action[:] = self._checked(actions)
+        self._running = running = board.running.copy()
+        board.reward[~running] = 0.0
+        at_work = [worker for worker in self._workers if running[worker.slots.start : worker.slots.stop].any()]
+        for worker in at_work:
+            worker.send(b"step")
+        lost = self._collect(at_work)
+        reward, score = self._rewards()
+        self._returns += score
+        self._lengths += running
+        over = board.terminated | board.truncated
+        ended = [slot for slot in np.flatnonzero(running & over).tolist() if slot not in lost]
+        episodes = [self._episode(slot) for slot in ended]
+        self._failures[ended] = 0
+        for slot in (*ended, *lost):
+            self._returns[slot] = 0.0
+            self._lengths[slot] = 0
+        final = self._seen(board.final) if over.any() else None
+        return Transition(self.snapshot(), reward, board.terminated.copy(), board.truncated.copy(), final, episodes)
+
+    def _checked(self, actions: NDArray[Any]) -> NDArray[Any]:
+        spec = self.spec
+        if spec.action.kind == "gaussian":
+            return checked_reals(actions, spec.agents, spec.action.sizes[0], self.slots)
+        chosen = checked_choices(actions, self._choices)
+        starts = np.concatenate([[0], np.cumsum(spec.action.sizes)[:-1]])
+        legal = np.take_along_axis(self._board.now.available, chosen + starts, axis=2)
+        legal[~self._board.running] = True
+        if not legal.all():
+            slot, agent, part = (int(i) for i in np.argwhere(~legal)[0])
+            raise UserError(
+                f"{self._name}: action {int(chosen[slot, agent, part])} of {self._description.agents[agent]} "
+                f"in environment {slot} is not legal now; allowed: see its action mask"
+            )
+        return chosen
+
+    def _rewards(self) -> tuple[Doubles, Doubles]:
+        """What agents are trained on [N, A] and what the return adds up [N]."""
+        own = self._board.reward.copy()
+        total = own.sum(axis=1)
+        if self._options.reward == "own":
+            return own, total
+        team = total / self.spec.agents if self._options.reward == "mean" else total
+        return np.repeat(team[:, None], self.spec.agents, axis=1), team
+
+    def _episode(self, slot: int) -> Episode:
+        total = float(self._returns[slot])
+        per_agent = total if self._options.reward == "mean" else total / self.spec.agents
+        return Episode(slot, total, per_agent, int(self._lengths[slot]), won=None)
+
+    def _seen(self, view: View) -> Snapshot:
+        agents = self.spec.agents
+        observation = np.zeros((self.slots, agents, self.spec.observation_size), dtype=np.float32)
+        width = view.observation.shape[2]
+        observation[:, :, :width] = view.observation
+        if self._options.agent_id:
+            observation[:, :, width:] = np.eye(agents)
+        available = None if self.spec.action.kind == "gaussian" else view.available.copy()
+        return Snapshot(observation, np.repeat(view.state[:, None], agents, axis=1), view.alive.copy(), available)
+
+    def snapshot(self) -> Snapshot:
+        return self._seen(self._board.now)
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Seeds and episode numbers: all that can be saved of a stranger's environment."""
+        return {"seeds": self._board.seed.copy(), "episodes": self._board.episode.copy()}
+
+    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
+        """Start the episode after the saved one in every slot."""
+        if state.keys() != {"seeds", "episodes"} or any(a.shape != (self.slots,) for a in state.values()):
+            raise UserError(
+                f"{self._name}: saved state does not fit; allowed: seeds and episodes of shape ({self.slots},)"
+            )
+        self._board.seed[:] = state["seeds"]
+        self._board.episode[:] = state["episodes"] + 1
+        self._start_episodes()
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "domain": "pettingzoo",
+            "task": self.task,
+            "engine": f"pettingzoo {self._env}",
+            "revision": REVISIONS["pettingzoo"],
+            "versions": {"numpy": np.__version__, **self._code},
+            "agents": self.spec.agents,
+            "agent_names": list(self._description.agents),
+            "observation_size": self.spec.observation_size,
+            "state_size": self.spec.state_size,
+            "critic_input": "state()" if self._description.state else "all observations",
+            "action_sizes": list(self.spec.action.sizes),
+            "options": asdict(self._options),
+        }
+
+    def close(self) -> None:
+        """End all workers; harmless when repeated."""
+        if self._finalizer.detach():
+            for worker in self._workers:
+                worker.stop(patience=2.0)
+            self._workers.clear()
+            os.close(self._memory)
+
+    # --- Answers, deaths, hangs ---------------------------------------------------------------------------------
+
+    def _collect(self, workers: list[Worker]) -> set[int]:
+        """Wait for all answers; returns the slots whose episode was lost to a failure."""
+        lost: set[int] = set()
+        for worker, reply in self._answers(workers):
+            if reply is None:
+                lost.update(self._replace(worker))
+                continue
+            for slot, why in json.loads(reply):
+                self.restarts += 1
+                self._count_failure([slot], why)
+                lost.add(slot)
+        return lost
+
+    def _answers(self, workers: list[Worker]) -> list[tuple[Worker, bytes | None]]:
+        """Each worker's reply, or None if it died. Raises if one makes no progress for the time-out."""
+        answers: list[tuple[Worker, bytes | None]] = []
+        pending: dict[Any, Worker] = {worker.line: worker for worker in workers}
+        timeout = self._options.timeout
+        seen = self._board.progress[:, 0].copy()
+        deadline = time.monotonic() + timeout
+        while pending:
+            ready = connection.wait(list(pending), timeout=max(0.0, deadline - time.monotonic()))
+            for line in ready:
+                worker = pending.pop(line)
+                try:
+                    answers.append((worker, worker.line.recv_bytes()))
+                except (EOFError, OSError):
+                    answers.append((worker, None))
+            if ready or time.monotonic() < deadline:
+                continue
+            progress = self._board.progress[:, 0].copy()
+            stuck = [w for w in pending.values() if progress[w.number] == seen[w.number]]
+            if stuck:
+                slot = int(self._board.progress[stuck[0].number, 1])
+                raise self._give_up(f"environment {slot} has not come back for {timeout:g} s; it hangs")
+            seen, deadline = progress, time.monotonic() + timeout
+        return answers
+
+    def _replace(self, worker: Worker) -> list[int]:
+        """Start a new process in the place of a dead one; its running episodes are lost."""
+        board = self._board
+        words = worker.last_words()
+        worker.stop()
+        self.restarts += 1
+        lost = [n for n in worker.slots if self._running[n]]
+        self._count_failure(lost, f"its process ends, {words}")
+        fresh = Worker(worker.number, worker.slots, self._memory)
+        self._workers[worker.number] = fresh
+        self._introduce([fresh])
+        self._employ([fresh])
+        for n in lost:
+            for name in ("observation", "state", "alive", "available"):
+                getattr(board.final, name)[n] = getattr(board.now, name)[n]
+            board.reward[n] = 0.0
+            board.terminated[n], board.truncated[n] = False, self._auto_reset
+            board.episode[n] += 1
+            board.running[n] = True
+        fresh.send(json.dumps(lost).encode())
+        self._collect([fresh])
+        return lost
+
+    def _count_failure(self, slots: list[int], why: str) -> None:
+        self._failures[slots] += 1
+        worst = max(slots, key=lambda n: int(self._failures[n]))
+        if self._failures[worst] > PATIENCE:
+            raise self._give_up(
+                f"environment {worst} failed {PATIENCE + 1} times without finishing an episode in between: {why}"
+            )

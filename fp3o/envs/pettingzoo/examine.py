@@ -1,0 +1,189 @@
+"""Try out an environment and say what fits: `python -m fp3o.envs.pettingzoo.examine MODULE:FACTORY`.
+
+A process of its own, started by `check`, because strangers' code may crash or hang. One finding per line as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from fp3o.envs.pettingzoo.factory import build, load_factory, one_line
+from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, describe, split_mask
+
+STEPS = 200
+Finding = tuple[Literal["yes", "no", "note"], str]
+
+
+def examine(name: str) -> Iterator[Finding]:
+    """Everything that can be found out in a few seconds."""
+    try:
+        factory = load_factory(name)
+        env = build(factory)
+        description = describe(env)
+    except Unfit as unfit:
+        yield ("no", str(unfit))
+        return
+    except Exception as error:
+        yield ("no", f"looking at its agents and spaces, and a first reset(seed=0), fails: {one_line(error)}")
+        return
+    yield from _sizes(env, description)
+    try:
+        yield from _play(env, description)
+        yield from _repeat(build(factory), description)
+    except Unfit as unfit:
+        yield ("no", str(unfit))
+        return
+    except Exception as error:
+        yield ("no", f"playing random actions fails: {one_line(error)}")
+        return
+    yield from _api_test(build(factory))
+
+
+def _sizes(env: Any, description: Description) -> Iterator[Finding]:
+    agents = description.agents
+    yield ("yes", f"{len(agents)} agents: {', '.join(map(str, agents))}")
+    seen = description.observations
+    padded = f"; shorter ones are padded to {max(seen)}" if len(set(seen)) > 1 else ""
+    yield ("yes", f"observations of {', '.join(map(str, dict.fromkeys(seen)))} numbers{padded}")
+    if any(len(split_mask(env.observation_space(a))[0].shape or ()) > 1 for a in agents):
+        yield ("note", "observations are images or tables: they are flattened, and the networks have no convolutions")
+    if description.kind == "gaussian":
+        dimensions = [c[0] for c in description.choices]
+        yield ("yes", f"continuous actions of {', '.join(map(str, dict.fromkeys(dimensions)))} dimensions")
+        if not all(env.action_space(a).is_bounded() for a in agents):
+            yield ("note", "some actions have no finite bounds: they are passed on as they are")
+        elif not all(np.all(np.abs([env.action_space(a).low, env.action_space(a).high]) == 1.0) for a in agents):
+            yield ("note", "action bounds are not ±1: the policy's ±1 are stretched to them")
+    else:
+        words = dict.fromkeys(" × ".join(map(str, c)) for c in description.choices)
+        yield ("yes", f"discrete actions: {', '.join(words)} choices")
+    if len(set(description.types)) > 1:
+        yield (
+            "note",
+            f"agents are of {len(set(description.types))} types; sharing full still uses one network for all",
+        )
+    if description.state:
+        yield ("yes", f"the critic sees the environment's state(), {description.state} numbers")
+    else:
+        yield ("note", f"it has no state(): the critic sees all agents' observations, {description.joint} numbers")
+
+
+def _random_actions(
+    env: Any, translator: Translator, description: Description, seen: Any, infos: Any, seed: int
+) -> dict[str, Any]:
+    actions = {}
+    generator = np.random.default_rng(seed)
+    for position, agent in enumerate(description.agents):
+        if agent not in env.agents:
+            continue
+        if description.kind == "gaussian":
+            row = generator.uniform(-1.0, 1.0, description.sizes[0])
+        else:
+            legal = translator.legal(position, seen.get(agent), infos.get(agent))
+            edges = np.cumsum((0, *description.sizes))
+            row = np.array([generator.choice(np.flatnonzero(legal[a:b])) for a, b in pairwise(edges)])
+        actions[agent] = translator.action(position, row)
+    return actions
+
+
+def _play(env: Any, description: Description) -> Iterator[Finding]:
+    """A few hundred random steps: shapes, numbers, rewards, leaving agents, ends of episodes, speed."""
+    translator = Translator(env, description)
+    seen, infos = env.reset(seed=1)
+    alike, left_early, ends, length, longest = True, False, 0, 0, 0
+    begin = time.perf_counter()
+    for step in range(STEPS):
+        acting = list(env.agents)
+        actions = _random_actions(env, translator, description, seen, infos, step)
+        result = env.step(actions)
+        if len(result) != 5:
+            raise Unfit(f"step returns {len(result)} things; it must return 5 dictionaries (observations … infos)")
+        seen, rewards, terminations, truncations, infos = result
+        _check_numbers(translator, description, seen, rewards)
+        alike &= len({round(float(rewards.get(a, 0.0)), 9) for a in acting}) <= 1
+        over = [a for a in acting if terminations.get(a, False) or truncations.get(a, False)]
+        length += 1
+        if len(over) == len(acting):
+            ends, longest, length = ends + 1, max(longest, length), 0
+            seen, infos = env.reset(seed=step)
+        elif over:
+            left_early = True
+    rate = STEPS / (time.perf_counter() - begin)
+    yield ("yes", f"{STEPS} random steps went well, {ends} episodes ended; one environment makes {rate:.0f} steps/s")
+    if not ends:
+        yield ("note", f"no episode ended within {STEPS} steps; episodes are cut at episode_limit (default 1000)")
+    if left_early:
+        yield ("note", "agents leave before the episode ends: they count as not alive from then on")
+    if not alike:
+        yield ("note", "agents get different rewards: they are trained on the mean (--set reward=mean, sum or own)")
+
+
+def _check_numbers(translator: Translator, description: Description, seen: Any, rewards: Any) -> None:
+    for position, agent in enumerate(description.agents):
+        if agent in seen:
+            flat = translator.observation(position, seen[agent])
+            promised = description.observations[position]
+            if flat.size != promised:
+                raise Unfit(f"{agent}'s observation has {flat.size} numbers, its space says {promised}")
+            if not np.isfinite(flat).all():
+                raise Unfit(f"{agent}'s observation contains NaN or infinity")
+        if not np.isfinite(float(rewards.get(agent, 0.0))):
+            raise Unfit(f"{agent}'s reward is NaN or infinite")
+
+
+def _repeat(env: Any, description: Description) -> Iterator[Finding]:
+    """Twice the same seed and actions."""
+    translator = Translator(env, description)
+    runs = []
+    for _ in range(2):
+        seen, infos = env.reset(seed=7)
+        frames = [seen]
+        for step in range(20):
+            if not env.agents:
+                break
+            seen, _, _, _, infos = env.step(_random_actions(env, translator, description, seen, infos, step))
+            frames.append(seen)
+        runs.append(frames)
+    same = len(runs[0]) == len(runs[1]) and all(
+        np.array_equal(translator.observation(i, one[a]), translator.observation(i, two[a]))
+        for one, two in zip(*runs, strict=False)
+        for i, a in enumerate(description.agents)
+        if a in one and a in two
+    )
+    if same:
+        yield ("yes", "the same seed and actions give the same observations: runs can be repeated")
+    else:
+        yield ("note", "the same seed and actions give different observations: runs cannot be repeated exactly")
+
+
+def _api_test(env: Any) -> Iterator[Finding]:
+    from pettingzoo.test import parallel_api_test
+
+    try:
+        parallel_api_test(env, num_cycles=50)
+        yield ("yes", "PettingZoo's own parallel_api_test passes")
+    except Exception as error:
+        yield ("note", f"PettingZoo's own parallel_api_test complains: {one_line(error)}")
+
+
+def main() -> None:
+    # Whatever the environment prints must not mix with the findings: they get a copy of the output, it gets the errors.
+    with os.fdopen(os.dup(1), "w") as output:
+        os.dup2(2, 1)
+        sys.path[:] = json.loads(sys.argv[2])
+        warnings.simplefilter("ignore")
+        for verdict, text in examine(sys.argv[1]):
+            print(json.dumps([verdict, " ".join(text.split())]), file=output, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""From a name to a function that builds a ParallelEnv."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import importlib
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from fp3o.envs.options import KNOWN_ENVIRONMENTS
+from fp3o.envs.pettingzoo.spaces import Unfit
+
+
+def load_factory(env: str) -> Callable[[], Any]:
+    """`module:factory`, or a registered name."""
+    known = KNOWN_ENVIRONMENTS.get(env)
+    path, arguments = (known.path, dict(known.arguments)) if known else (env, {})
+    module_name, _, names = path.partition(":")
+    if not module_name or not names:
+        raise Unfit(f"{env!r} is not of the form module:factory; known by name: {', '.join(KNOWN_ENVIRONMENTS)}")
+    try:
+        found = importlib.import_module(module_name)
+    except Exception as error:
+        raise Unfit(f"module {module_name!r} cannot be imported: {one_line(error)}") from error
+    for name in names.split("."):
+        if not hasattr(found, name):
+            close = difflib.get_close_matches(name, [n for n in vars(found) if not n.startswith("_")])
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise Unfit(f"module {module_name!r} has no {names!r}{hint}")
+        found = getattr(found, name)
+    if not callable(found):
+        raise Unfit(f"{names!r} in module {module_name!r} is no function")
+    return functools.partial(found, **arguments)
+
+
+def build(factory: Callable[[], Any]) -> Any:
+    """Call the factory and make sure that a ParallelEnv came out."""
+    try:
+        env = factory()
+    except Exception as error:
+        raise Unfit(f"the factory fails: {one_line(error)}") from error
+    missing = [name for name in ("reset", "step", "observation_space", "action_space") if not hasattr(env, name)]
+    if missing:
+        raise Unfit(f"the factory returns a {type(env).__name__}, no ParallelEnv: it has no {', '.join(missing)}")
+    if hasattr(env, "agent_selection") or hasattr(env, "agent_iter"):
+        raise Unfit(
+            "the factory returns an AEC environment (agents take turns); "
+            "return its parallel_env, or wrap it: pettingzoo.utils.aec_to_parallel(env)"
+        )
+    return env
+
+
+def provenance(env: str) -> dict[str, str]:
+    """Which code this is: version of the installed package and digest of the file that holds the factory."""
+    known = KNOWN_ENVIRONMENTS.get(env)
+    module_name = (known.path if known else env).partition(":")[0]
+    found = {"pettingzoo": metadata.version("pettingzoo"), "gymnasium": metadata.version("gymnasium")}
+    for package in metadata.packages_distributions().get(module_name.partition(".")[0], []):
+        found[package] = metadata.version(package)
+    source = importlib.import_module(module_name).__file__
+    if source:
+        found["source_sha256"] = hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16]
+    return found
+
+
+def one_line(error: BaseException) -> str:
+    """`RuntimeError: text`, without line breaks."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

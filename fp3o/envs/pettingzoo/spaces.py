@@ -1,0 +1,206 @@
+"""From a PettingZoo ParallelEnv's spaces to padded arrays and back. Runs in the worker, next to the environment."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+
+class Unfit(Exception):
+    """The environment cannot be used; the text says why, in plain words."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the other process has to know of an environment; plain data that survives JSON."""
+
+    agents: tuple[str, ...]
+    observations: tuple[int, ...]
+    """Numbers each agent sees, flattened, before padding and id."""
+    kind: Literal["gaussian", "categorical"]
+    choices: tuple[tuple[int, ...], ...]
+    """Per agent: dimensions (Gaussian, one entry) or choices of each sub-action."""
+    types: tuple[int, ...]
+    state: int
+    """Size of the environment's own state(); 0: it has none, the critic gets all observations."""
+
+    def to_plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_plain(plain: dict[str, Any]) -> Description:
+        return Description(
+            agents=tuple(plain["agents"]),
+            observations=tuple(plain["observations"]),
+            kind=plain["kind"],
+            choices=tuple(tuple(c) for c in plain["choices"]),
+            types=tuple(plain["types"]),
+            state=plain["state"],
+        )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of each sub-action, the largest number of choices (or dimensions) any agent has."""
+        parts = max(len(c) for c in self.choices)
+        return tuple(max(c[part] if part < len(c) else 1 for c in self.choices) for part in range(parts))
+
+    @property
+    def joint(self) -> int:
+        """Size of the critic's input, without id."""
+        return self.state or sum(self.observations)
+
+
+def describe(env: Any) -> Description:
+    """Look at a freshly built environment; it is reset once to see whether it has a state."""
+    agents = named_agents(env)
+    actions = [env.action_space(agent) for agent in agents]
+    kinds = {_kind(agent, space) for agent, space in zip(agents, actions, strict=True)}
+    if len(kinds) > 1:
+        raise Unfit("some agents have Box actions and others discrete ones; all agents must have the same kind")
+    observations = tuple(_observed(agent, env.observation_space(agent)) for agent in agents)
+    choices = tuple(_choices(space) for space in actions)
+    return Description(
+        agents=agents,
+        observations=observations,
+        kind=kinds.pop(),
+        choices=choices,
+        types=_types(agents, observations, choices),
+        state=_state_size(env),
+    )
+
+
+def named_agents(env: Any) -> tuple[str, ...]:
+    agents = getattr(env, "possible_agents", None)
+    if not agents:
+        raise Unfit("it has no `possible_agents`: the list of all agents' names, known before the first reset")
+    return tuple(agents)
+
+
+def split_mask(space: Any) -> tuple[Any, bool]:
+    """A space {observation, action_mask} is the PettingZoo way to say which choices are legal."""
+    if isinstance(space, spaces.Dict) and set(space.spaces) == {"observation", "action_mask"}:
+        return space.spaces["observation"], True
+    return space, False
+
+
+def _observed(agent: str, space: Any) -> int:
+    bare, _ = split_mask(space)
+    try:
+        size = spaces.flatdim(bare)
+    except (NotImplementedError, ValueError) as error:
+        raise Unfit(f"{agent}'s observation space {bare} has no fixed size") from error
+    if not size:
+        raise Unfit(f"{agent}'s observation space {bare} is empty")
+    return int(size)
+
+
+def _kind(agent: str, space: Any) -> Literal["gaussian", "categorical"]:
+    if isinstance(space, spaces.Box):
+        if not np.issubdtype(space.dtype, np.floating):
+            raise Unfit(f"{agent}'s action space {space} holds whole numbers; use Discrete or MultiDiscrete")
+        return "gaussian"
+    if isinstance(space, spaces.Discrete):
+        return "categorical"
+    if isinstance(space, spaces.MultiDiscrete):
+        if space.nvec.ndim != 1:
+            raise Unfit(f"{agent}'s action space {space} is a table; a MultiDiscrete must be one row")
+        return "categorical"
+    raise Unfit(f"{agent}'s action space {space} is none of Box, Discrete, MultiDiscrete")
+
+
+def _choices(space: Any) -> tuple[int, ...]:
+    if isinstance(space, spaces.Box):
+        return (int(np.prod(space.shape)),)
+    if isinstance(space, spaces.Discrete):
+        return (int(space.n),)
+    return tuple(int(n) for n in space.nvec)
+
+
+def _types(
+    agents: tuple[str, ...], observations: tuple[int, ...], choices: tuple[tuple[int, ...], ...]
+) -> tuple[int, ...]:
+    """Agents are of one type if they are called alike but for a number, and see and do as much."""
+    kinds = [
+        (re.sub(r"[_\- ]?\d+$", "", str(agent)), seen, able)
+        for agent, seen, able in zip(agents, observations, choices, strict=True)
+    ]
+    order = list(dict.fromkeys(kinds))
+    return tuple(order.index(kind) for kind in kinds)
+
+
+def _state_size(env: Any) -> int:
+    env.reset(seed=0)
+    try:
+        state = np.asarray(env.state(), dtype=np.float32)
+    except Exception:  # PettingZoo's default raises NotImplementedError, others AttributeError, TypeError …
+        return 0
+    return int(state.size)
+
+
+class Translator:
+    """Flattens one environment's observations into rows and turns rows of numbers into its actions."""
+
+    def __init__(self, env: Any, description: Description) -> None:
+        self._spaces = [split_mask(env.observation_space(agent)) for agent in description.agents]
+        self._actions = [env.action_space(agent) for agent in description.agents]
+        self._kind = description.kind
+        self._bounds = [_finite_bounds(space) for space in self._actions]
+        sizes = description.sizes
+        self._starts = [sum(sizes[:part]) for part in range(len(sizes))]
+        # Choices that exist, all sub-actions side by side; a missing sub-action keeps its choice 0.
+        self._existing = np.zeros((len(description.agents), sum(sizes)), dtype=np.bool_)
+        self.only_first = np.zeros(sum(sizes), dtype=np.bool_)
+        for part, start in enumerate(self._starts):
+            self.only_first[start] = True
+            for agent, choices in enumerate(description.choices):
+                self._existing[agent, start : start + (choices[part] if part < len(choices) else 1)] = True
+
+    def observation(self, agent: int, seen: Any) -> NDArray[np.float32]:
+        """The flat vector; discrete parts become one-hot."""
+        space, masked = self._spaces[agent]
+        flat = spaces.flatten(space, seen["observation"] if masked else seen)
+        return np.asarray(flat, dtype=np.float32).reshape(-1)
+
+    def legal(self, agent: int, seen: Any, info: Any) -> NDArray[np.bool_]:
+        """Choices that exist and that the environment allows: `action_mask` in the observation or in the info."""
+        told = None
+        if self._spaces[agent][1]:
+            told = seen["action_mask"]
+        elif isinstance(info, dict):
+            told = info.get("action_mask")
+        legal: NDArray[np.bool_] = self._existing[agent].copy()
+        if told is None or self._kind == "gaussian":
+            return legal
+        # MultiDiscrete masks come as one array per sub-action.
+        for start, part in zip(self._starts, told if isinstance(told, tuple) else (told,), strict=False):
+            mask = np.asarray(part).reshape(-1).astype(np.bool_)
+            if mask.any():
+                legal[start : start + len(mask)] &= mask
+        return legal
+
+    def action(self, agent: int, row: NDArray[Any]) -> Any:
+        """What the environment's step wants."""
+        space = self._actions[agent]
+        if self._kind == "gaussian":
+            size = int(np.prod(space.shape))
+            numbers = row[:size].reshape(space.shape)
+            bounds = self._bounds[agent]
+            if bounds is not None:
+                # The policy's ±1 span the box; what lies outside is clipped.
+                low, high = bounds
+                numbers = low + (np.clip(numbers, -1.0, 1.0) + 1.0) * 0.5 * (high - low)
+            return numbers.astype(space.dtype)
+        if isinstance(space, spaces.Discrete):
+            return int(row[0]) + int(space.start)
+        return (row[: len(space.nvec)] + space.start).astype(space.dtype)
+
+
+def _finite_bounds(space: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    if not isinstance(space, spaces.Box) or not space.is_bounded():
+        return None
+    return space.low.astype(np.float64), space.high.astype(np.float64)
