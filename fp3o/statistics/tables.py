@@ -128,7 +128,8 @@ def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row
 def algorithm_title(label: str) -> str:
     """mappo-10-epochs → MAPPO (10 epochs)."""
     algorithm, _, variant = label.partition("-")
-    return f"{algorithm.upper()} ({variant.replace('-', ' ')})" if variant else algorithm.upper()
+    title = "CoPPO" if algorithm == "coppo" else algorithm.upper()
+    return f"{title} ({variant.replace('-', ' ')})" if variant else title
 
 
 def entry_of(found: CellRuns) -> Entry:

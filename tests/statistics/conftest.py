@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +13,9 @@ import pytest
 
 from fp3o import plan
 from fp3o.training import records
+
+# paper_figures/ is a folder of the repository, not an installed package.
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 ITERATION_COLUMNS = ("actor_loss", "critic_loss", "entropy", "clip_fraction", "explained_variance")
 

@@ -1,0 +1,95 @@
+"""KL of the policy after each turn against the rollout policy: the radial figure of the paper, and a linear one."""
+
+from __future__ import annotations
+
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from fp3o.statistics.claims import turn_divergence
+from fp3o.statistics.scores import CellRuns
+from fp3o.statistics.tables import algorithm_title
+from paper_figures.drawing import Request, colour, mark_missing, save
+
+RINGS = (0.04, 0.08, 0.12)  # The paper's circles.
+BINS = 30
+
+
+def turns_of(cell: CellRuns) -> dict[int, NDArray[np.float64]]:
+    """Per turn, in update order: the mean KL of the agents that learned, one value per iteration and seed."""
+    found: dict[int, list[float]] = {}
+    for run in cell.runs:
+        for turn, values in turn_divergence(run).items():
+            found.setdefault(turn, []).extend(values)
+    return {turn: np.array(values) for turn, values in sorted(found.items())}
+
+
+def radial(axes: Axes, turns: dict[int, NDArray[np.float64]], hue: str) -> None:
+    """One sector per turn; radius is KL, darker where more iterations fall."""
+    top = max(RINGS[-1] * 1.1, *(float(np.quantile(values, 0.99)) for values in turns.values()))
+    edges = np.linspace(0, top, BINS + 1)
+    width = 2 * math.pi / len(turns)
+    for place, values in enumerate(turns.values()):
+        share = np.histogram(np.clip(values, 0, top), edges)[0] / len(values)
+        for bottom, height, density in zip(edges[:-1], np.diff(edges), share / max(share.max(), 1e-12), strict=True):
+            if density > 0:
+                axes.bar(
+                    place * width, height, 0.9 * width, bottom, color=hue, alpha=0.15 + 0.85 * density, linewidth=0
+                )
+    angles = np.linspace(0, 2 * math.pi, 200)
+    for ring in RINGS:
+        axes.plot(angles, np.full(200, ring), color="black", linewidth=0.7)
+        axes.text(math.pi / len(turns), ring, f"{ring}", fontsize=6, ha="center", va="bottom")
+    axes.set_xticks([place * width for place in range(len(turns))], [f"turn {turn}" for turn in turns])
+    axes.set_yticks([])
+    axes.set_ylim(0, top)
+    axes.set_theta_zero_location("N")
+    axes.set_theta_direction(-1)
+    axes.grid(False)
+
+
+def linear(axes: Axes, turns: dict[int, NDArray[np.float64]], hue: str) -> None:
+    """The same as violins: easier to read."""
+    parts = axes.violinplot(list(turns.values()), list(turns), orientation="vertical", showmedians=True, widths=0.85)
+    for body in parts["bodies"]:
+        body.set_facecolor(hue)
+        body.set_alpha(0.5)
+    for name in ("cmedians", "cmins", "cmaxes", "cbars"):
+        parts[name].set_color(hue)
+        parts[name].set_linewidth(0.8)
+    axes.set_xlabel("turn, in update order")
+    axes.set_ylabel("KL to the rollout policy")
+    axes.set_xticks(list(turns))
+
+
+def draw(request: Request) -> None:
+    """Radial and linear for the first cell (HAPPO), linear for the others."""
+    cells = request.cells
+    figure = plt.figure(figsize=(3.0 * (len(cells) + 1), 3.0), layout="constrained")
+    rows = []
+    found = [turns_of(cell) for cell in cells]
+    top = max((float(values.max()) for turns in found for values in turns.values()), default=1.0)
+    for place, (cell, turns) in enumerate(zip(cells, found, strict=True)):
+        label = cell.cell.split("/")[3]
+        panels = [figure.add_subplot(1, len(cells) + 1, place + 2)]
+        if turns:
+            linear(panels[0], turns, colour(label))
+            panels[0].set_ylim(0, 1.05 * top)  # one scale for all algorithms
+        else:
+            mark_missing(panels[0])
+        if place == 0:
+            panels.insert(0, figure.add_subplot(1, len(cells) + 1, 1, projection="polar" if turns else None))
+            if turns:
+                radial(panels[0], turns, colour(label))
+            else:
+                mark_missing(panels[0])
+        for axes in panels:
+            axes.set_title(f"{algorithm_title(label)} (n = {len(cell.runs)})")
+        for turn, values in turns.items():
+            quantiles = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
+            rows.append((cell.cell, turn, len(values), *(f"{value:.6g}" for value in (values.mean(), *quantiles))))
+    header = ("cell", "turn", "values", "mean", "q05", "q25", "median", "q75", "q95")
+    save(figure, request.out, header, rows)
