@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import yaml
 
-from fp3o.envs.options import OPTIONS, REVISIONS
+from fp3o.envs.options import KNOWN_ENVIRONMENTS, OPTIONS, REVISIONS
 from fp3o.errors import UserError, unknown
 from fp3o.settings import Settings
 
@@ -382,8 +382,11 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
         raise refuse("matching_degree = true compares intermediate policies; allowed: intermediate = true")
     if settings.cumulative_blocks and cell.algorithm == "a2po" and cell.sharing != "full":
         raise refuse("cumulative_blocks = true needs one policy for all agents; allowed: sharing full")
-    if cell.domain == "pettingzoo" and not re.fullmatch(r"[\w.]+:\w+", options.env):
-        raise refuse(f"env = {options.env!r} is not allowed; allowed: module:factory of a PettingZoo ParallelEnv")
+    # A stranger's environment: where it is, or one of those known by name (then the task's name is enough).
+    known = cell.domain != "pettingzoo" or (options.env or cell.task) in KNOWN_ENVIRONMENTS
+    if not known and not re.fullmatch(r"[\w.]+:[\w.]+", options.env):
+        names = ", ".join(KNOWN_ENVIRONMENTS)
+        raise refuse(f"env = {options.env!r} is not allowed; allowed: module:factory of a ParallelEnv, {names}")
 
 
 def _divisors(number: int) -> str:

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from fp3o.envs import make
-from fp3o.envs.options import KNOWN_ENVIRONMENTS, PettingzooOptions
+from fp3o.envs.options import PettingzooOptions
 from fp3o.envs.pettingzoo import check, engine
 from fp3o.envs.pettingzoo.engine import PettingzooBatch
 from fp3o.envs.protocol import Snapshot, slot_seeds
 from fp3o.errors import UserError
+from fp3o.plan import Cell, resolve
 
 ROOT = Path(__file__).parents[2]
 
@@ -361,8 +362,8 @@ def test_games_of_other_packages_run(
         assert np.isfinite(step.reward).all()
     assert env.restarts == 0
     identity = env.identity()
-    assert KNOWN_ENVIRONMENTS[name].path
     assert identity["engine"] == f"pettingzoo {name}"
+    assert resolve(Cell.parse(f"pettingzoo/{name}/full/mappo")).options.env == ""  # the name alone is enough
     assert len(identity["versions"]["source_sha256"]) == 16
 
 

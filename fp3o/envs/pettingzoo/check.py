@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+from fp3o.envs.options import KNOWN_ENVIRONMENTS
 from fp3o.envs.pettingzoo.child import child_environment, how_it_ended
 
 SECONDS = 120.0
@@ -43,8 +44,9 @@ def check(env: str, seconds: float = SECONDS) -> Report:
     if trouble is not None:
         findings.append(["no", trouble])
     fits = bool(findings) and all(verdict != "no" for verdict, _ in findings)
+    cell = f"{env}/full/fp3o" if env in KNOWN_ENVIRONMENTS else f"my-game/full/fp3o --set env={env}"
     conclusion = (
-        f"It fits: fp3o train pettingzoo/my-game/full/fp3o --set env={env}"
+        f"It fits: fp3o train pettingzoo/{cell}"
         if fits
         else "It does not fit; the line marked `no` says what to change."
     )
