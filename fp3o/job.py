@@ -1,8 +1,9 @@
 """Run one command as a job of the workflow: `python -m fp3o.job --log FILE [--gpus LIST] -- COMMAND…`.
 
 Two things Snakemake does not do: say *which* GPU a job gets (a slot held by a file lock, any number of jobs per
-device), and keep the log of a first attempt when a job is retried. The process then *becomes* the command, so that
-signals reach it directly; the lock goes with it and is freed by the kernel when it ends, however it ends.
+device), and keep the log of a first attempt when a job is retried (Snakemake deletes FILE then; it is a second name
+of FILE.all, which it does not know). The process then *becomes* the command, so that signals reach it directly; the
+lock goes with it and is freed by the kernel when it ends, however it ends.
 """
 
 from __future__ import annotations
@@ -79,12 +80,22 @@ def _inheritable(path: Path) -> int:
 HEADER = "--- attempt "
 
 
+def history(log: Path) -> Path:
+    """The file that keeps the logs of all attempts."""
+    return log.with_name(f"{log.name}.all")
+
+
+def lines(log: Path) -> list[str]:
+    """What all attempts wrote; nothing if there was none."""
+    try:
+        return history(log).read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
 def attempts(log: Path) -> int:
     """How often the job with this log was started."""
-    try:
-        return sum(line.startswith(HEADER) for line in log.read_text(errors="replace").splitlines())
-    except FileNotFoundError:
-        return 0
+    return sum(line.startswith(HEADER) for line in lines(log))
 
 
 def become(command: Sequence[str], log: Path, gpus: str, per_device: int, exclusive: bool) -> NoReturn:
@@ -95,8 +106,10 @@ def become(command: Sequence[str], log: Path, gpus: str, per_device: int, exclus
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     place = f" on GPU {device}" if device is not None else ""
     header = f"{HEADER}{attempts(log) + 1}{place}: {shlex.join(command)}\n"
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    output = os.open(history(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.write(output, header.encode())
+    log.unlink(missing_ok=True)
+    log.hardlink_to(history(log))
     os.dup2(output, 1)
     os.dup2(output, 2)
     try:

@@ -169,8 +169,8 @@ def failures(suite: plan.Suite) -> list[dict[str, Any]]:
         for block in plan.seed_blocks(seeds, suite.seed_block):
             log = train_log(suite.name, resolved, block)
             missing = [s for s in block if not PlannedRun(resolved, s).document(suite.name).is_file()]
-            if missing and log.is_file():
-                lines = log.read_text(errors="replace").splitlines()
+            lines = job.lines(log)
+            if missing and lines:
                 exits = [line.split()[-1] for line in lines if line.startswith("--- exit code ")]
                 found.append(
                     {

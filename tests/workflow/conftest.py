@@ -28,8 +28,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def trained(template: Path, tmp_path: Path) -> Checkout:
     """A checkout in which everything has been made."""
-    shutil.copytree(template, tmp_path / "checkout", symlinks=True)
-    return Checkout(tmp_path / "checkout", commands(tmp_path, tmp_path / "checkout"))
+    shutil.copytree(template, tmp_path / "trained", symlinks=True)
+    return Checkout(tmp_path / "trained", commands(tmp_path, tmp_path / "trained"))
 
 
 @pytest.fixture

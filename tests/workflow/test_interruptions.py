@@ -95,7 +95,7 @@ def test_a_retry_resumes(checkout: Checkout) -> None:
     assert {run for run, d in found.items() if d["volatile"]["resumes"] == 1} == {  # type: ignore[index]
         run for run in found if run.startswith("smac/")
     }
-    log = next(checkout.path.glob("results/paper/logs/train/smac/**/*.log")).read_text()
+    log = next(checkout.path.glob("results/paper/logs/train/smac/**/*.log.all")).read_text()
     assert "--- attempt 1:" in log
     assert "--- exit code 1" in log
     assert "--- attempt 2:" in log
