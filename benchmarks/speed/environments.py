@@ -8,6 +8,7 @@ processor clock (the same as wall time on a quiet machine), two threads and subp
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import multiprocessing
 import os
@@ -16,21 +17,22 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.envs import mpe
 from fp3o.envs.mamujoco import MamujocoBatch, bodies, make, models
-from fp3o.envs.options import MamujocoOptions
+from fp3o.envs.options import MamujocoOptions, MpeOptions
 from fp3o.envs.protocol import slot_seeds
 
 Slice = Callable[[], int]  # runs a while, returns the environment steps it took
 WALL = ("engine_20_two_threads", "subprocesses")  # more than one thread: timed by the wall clock
 
 # Least ratios to reach: engine with one thread to a raw mj_step loop (20 and 4 slots) and to gymnasium-robotics;
-# engine with two threads and 20 slots to four subprocesses with pipes.
+# engine with two threads and 20 slots to four subprocesses with pipes; MPE: 128 worlds to one of the mpe2 package.
 TARGETS: dict[str, dict[str, float]] = {
     "mamujoco/reacher-2x1": {"raw_20": 0.85, "subprocesses": 5.0, "robotics": 1.5},
     "mamujoco/ant-2x4": {"raw_20": 0.85, "subprocesses": 2.5, "robotics": 1.5},
@@ -47,6 +49,12 @@ ROBOTICS = {
     "halfcheetah-6x1": ("HalfCheetah", "6x1"),
     "swimmer-8x2": ("ManySegmentSwimmer", "8x2"),
 }
+MPE2 = {
+    "simple-reference": "simple_reference_v3",
+    "simple-speaker-listener": "simple_speaker_listener_v4",
+    "simple-spread": "simple_spread_v3",
+}
+TARGETS |= {f"mpe/{task}": {"mappo": 300.0, "mpe2": 300.0} for task in MPE2}
 STEPS = 50  # lock-steps per slice
 
 
@@ -262,8 +270,55 @@ def mamujoco_line(task: str, repeats: int) -> dict[str, Any]:
     }
 
 
+def particle_slice(task: str, flavour: Literal["mappo", "mpe2"]) -> Slice:
+    """Our particle engine, 128 worlds: four episodes with resets, observations, critic states and rewards."""
+    env = mpe.make(task, 128, auto_reset=True, threads=1, options=MpeOptions(flavour=flavour))
+    env.reset(slot_seeds(0, "speed", 128))
+    sizes = (3,) if "speaker" in task else env.spec.action.sizes
+    actions = np.random.default_rng(0).integers(sizes, size=(100, 128, env.spec.agents, len(sizes)))
+
+    def run() -> int:
+        for chosen in actions:
+            env.step(chosen)
+        return 128 * len(actions)
+
+    return run
+
+
+def package_slice(task: str) -> Slice:
+    """One world of the mpe2 package through its parallel interface, four episodes."""
+    env = importlib.import_module(f"mpe2.{MPE2[task]}").parallel_env()
+    generator = np.random.default_rng(0)
+    choices = {name: env.action_space(name).n for name in env.possible_agents}
+    actions = [{name: int(generator.integers(n)) for name, n in choices.items()} for _ in range(25)]
+
+    def run() -> int:
+        for episode in range(4):
+            env.reset(seed=episode)
+            for chosen in actions:
+                env.step(dict(chosen))
+        return 4 * len(actions)
+
+    return run
+
+
+def mpe_line(task: str, repeats: int) -> dict[str, Any]:
+    """Both flavours of the engine against the package."""
+    slices = {
+        "mappo": particle_slice(task, "mappo"),
+        "mpe2": particle_slice(task, "mpe2"),
+        "package": package_slice(task),
+    }
+    rates = best_rates(slices, repeats)
+    return {
+        "rates": {name: round(rate) for name, rate in rates.items()},
+        "ratios": {flavour: rates[flavour] / rates["package"] for flavour in ("mappo", "mpe2")},
+    }
+
+
 LINES: dict[str, Callable[[int], dict[str, Any]]] = {
-    f"mamujoco/{task}": lambda repeats, task=task: mamujoco_line(task, repeats) for task in ROBOTICS
+    **{f"mamujoco/{task}": lambda repeats, task=task: mamujoco_line(task, repeats) for task in ROBOTICS},
+    **{f"mpe/{task}": lambda repeats, task=task: mpe_line(task, repeats) for task in MPE2},
 }
 
 
