@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from fp3o.statistics import aggregate
@@ -90,11 +91,11 @@ def better(data: SuiteRuns, pairs: Sequence[Pair], what: str) -> Finding:
         return Finding("not run", "", 0, len(pairs))
     chance, p = rank_sum(samples)
     verdict: ClaimVerdict = "undecided" if p >= ALPHA else "supported" if chance > 0.5 else "contradicted"
-    return Finding(verdict, f"{what}: P = {chance:.2f}, p = {_p(p)}", len(samples), len(pairs))
+    return Finding(verdict, f"{what}: P = {chance:.2f}, {_p(p)}", len(samples), len(pairs))
 
 
 def _p(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.001 else "< 0.001"
+    return f"p = {value:.3f}" if value >= 0.001 else "p < 0.001"
 
 
 def together(findings: Sequence[Finding]) -> Finding:
@@ -176,7 +177,7 @@ def stuck_seeds(data: SuiteRuns) -> Finding:
     verdict: ClaimVerdict = (
         "contradicted" if ours and not stuck else "supported" if p < ALPHA and not ours else "undecided"
     )
-    text = f"at 0: {stuck} of {len(others)} MAPPO and HAPPO seeds, {ours} of {len(cells['fp3o'])} FP3O; p = {_p(p)}"
+    text = f"at 0: {stuck} of {len(others)} MAPPO and HAPPO seeds, {ours} of {len(cells['fp3o'])} FP3O; {_p(p)}"
     return Finding(verdict, text, 3, 3)
 
 
@@ -247,27 +248,47 @@ def trend(counts: Sequence[tuple[int, int]], doses: Sequence[float]) -> float:
     return float((centred * (successes - trials * share)).sum() / math.sqrt(variance)) if variance > 0 else 0.0
 
 
-def seed_spread(cell: CellRuns, part: float = 1.0) -> float | None:
-    """Standard deviation over seeds, averaged over the first `part` of the evaluations all seeds have."""
-    length = min((len(run.curve.value) for run in cell.runs), default=0)
-    if len(cell.runs) < 2 or length == 0:
-        return None
-    curves = np.stack([run.curve.value[:length] for run in cell.runs])
-    return float(curves[:, : max(1, round(length * part))].std(0, ddof=1).mean())
-
-
 def less_spread(data: SuiteRuns, pairs: Sequence[Pair], part: float, what: str) -> Finding:
-    """A varies less over seeds than B: sign test over the pairs (four or five alone cannot decide)."""
+    """A varies less over seeds than B, in the first `part` of training: mean difference of their deviations.
+
+    The interval redraws seeds within every cell.
+    """
     known = [(data.cells[a], data.cells[b]) for a, b in pairs if a in data.cells and b in data.cells]
-    spreads = [(seed_spread(a, part), seed_spread(b, part)) for a, b in known if not a.deviations and not b.deviations]
-    both = [(a, b) for a, b in spreads if a is not None and b is not None]
-    if not both:
+    both = [(early_curves(a, part), early_curves(b, part)) for a, b in known]
+    samples = [(a, b) for a, b in both if a is not None and b is not None]
+    if not samples:
         return Finding("not run", "", 0, len(pairs))
-    less = sum(a < b for a, b in both)
-    p = float(stats.binomtest(less, len(both)).pvalue)
-    verdict: ClaimVerdict = "undecided" if p >= ALPHA else "supported" if less > len(both) / 2 else "contradicted"
-    mean = ", ".join(f"{a:.1f} against {b:.1f}" for a, b in both[:3])
-    return Finding(verdict, f"{what} in {less} of {len(both)}: {mean}; p = {_p(p)}", len(both), len(pairs))
+    spreads = [(_deviation(a), _deviation(b)) for a, b in samples]
+    generator = np.random.default_rng(0)
+    redrawn = np.mean(
+        [
+            [_deviation(_redraw(a, generator)) - _deviation(_redraw(b, generator)) for _ in range(1000)]
+            for a, b in samples
+        ],
+        axis=0,
+    )
+    low, high = np.quantile(redrawn, [0.025, 0.975])
+    verdict: ClaimVerdict = "supported" if high < 0 else "contradicted" if low > 0 else "undecided"
+    less, mean = sum(a < b for a, b in spreads), np.mean([a - b for a, b in spreads])
+    text = f"{what} in {less} of {len(samples)}: mean difference {mean:.2f} [{low:.2f}, {high:.2f}]"
+    return Finding(verdict, text, len(samples), len(pairs))
+
+
+def early_curves(cell: CellRuns, part: float) -> NDArray[np.float64] | None:
+    """Evaluations [seeds, E] of the first `part` of what all seeds have; None with fewer than two seeds."""
+    length = min((len(run.curve.value) for run in cell.runs), default=0)
+    if len(cell.runs) < 2 or length == 0 or cell.deviations:
+        return None
+    return np.stack([run.curve.value[: max(1, round(length * part))] for run in cell.runs])
+
+
+def _deviation(curves: NDArray[np.float64]) -> float:
+    return float(curves.std(0, ddof=1).mean())
+
+
+def _redraw(curves: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+    drawn: NDArray[np.float64] = curves[generator.integers(0, len(curves), len(curves))]
+    return drawn
 
 
 def rows_of(a: str, b: str, domains: Sequence[tuple[str, Sequence[str]]], sharings: Sequence[str]) -> list[Pair]:

@@ -1,0 +1,28 @@
+"""Write the report of a suite.
+
+python -m fp3o.report --suite paper --figures results/paper/figures --out results/paper/report/index.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fp3o.report.page import page
+from fp3o.statistics import cost
+from fp3o.statistics.suites import load, parser, write
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser("HTML report of a suite.", out="the HTML file")
+    arguments.add_argument("--figures", type=Path, help="folder of the figures; default: beside the runs")
+    arguments.add_argument("--cost", type=Path, help="cost.csv, where cost was measured")
+    chosen = arguments.parse_args(argv)
+    data = load(chosen)
+    costs = cost.read(chosen.cost) if chosen.cost else ()
+    figures = chosen.figures or data.root.parent / "figures"
+    write(chosen.out, page(data, figures, costs, cost.to_markdown(costs) if costs else ""))
+
+
+if __name__ == "__main__":
+    main()
