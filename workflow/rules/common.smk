@@ -114,6 +114,10 @@ write_plans()
 ALL_PLANS = [plan_file(artefact.name) for artefact in suite.artefacts]
 RUNS = [run_file(resolved, seed, name) for resolved, seeds in planned for seed in seeds for name in plan.RUN_FILES]
 STATISTICS_CODE = sorted(str(p) for p in Path("fp3o/statistics").glob("*.py"))
+FIGURE_CODE = sorted(str(p) for p in Path("paper_figures").glob("*.*"))
+REPORT_CODE = sorted(str(p) for p in Path("fp3o/report").glob("*.*"))
+FIGURE_KINDS = ("pdf", "png", "csv")
+REPRODUCTION = ("forest", "scatter", "profiles")
 PUBLISHED = sorted(str(p) for p in Path("benchmarks/published").glob("*.csv"))
 CELLS = [f"{ROOT}/cells/{resolved.cell.id}.json" for resolved, _ in planned]
 TABLES = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("table") for kind in ("csv", "md", "tex")]
@@ -121,4 +125,10 @@ COST = [f"{ROOT}/cost.csv"] if artefact_names("cost") else []
 COST_TABLES = [f"{ROOT}/tables/table-cost.{kind}" for kind in ("csv", "md") if COST]
 SUMMARIES = [f"{ROOT}/{name}" for name in ("manifest.json", "metrics.json", "scorecard.json")]
 SCORES = [f"{ROOT}/scores/{name}" for name in ("scores.csv", "marl_eval.json")]
-ARTEFACTS = [*TABLES, *COST_TABLES, *SUMMARIES, *SCORES]
+FIGURE_NAMES = [
+    *artefact_names("figure"),
+    *(f"reproduction-{view}" for view in REPRODUCTION),
+    *(["cost"] if COST else []),
+]
+FIGURES = [f"{ROOT}/figures/{name}.{kind}" for name in FIGURE_NAMES for kind in FIGURE_KINDS]
+ARTEFACTS = [*TABLES, *COST_TABLES, *FIGURES, *SUMMARIES, *SCORES, f"{ROOT}/report/index.html"]
