@@ -22,7 +22,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     power = 10 ** np.floor(np.log10(raw))
     step = float(min(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw))
     first = np.ceil(low / step)
-    return [float(value) * step for value in np.arange(first, np.floor(high / step) + 1)]
+    return [float(value) * step + 0.0 for value in np.arange(first, np.floor(high / step) + 1)]  # no minus zero
 
 
 def text(x: float, y: float, content: str, anchor: str = "middle") -> Html:

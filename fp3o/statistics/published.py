@@ -77,3 +77,22 @@ def scores() -> dict[str, Published]:
         for entry in table(name):
             found.setdefault(entry.cell, entry)
     return found
+
+
+class Bound(NamedTuple):
+    """What a team that knows every goal scores on an MPE task (benchmarks/mpe_bound.py); ours, not the paper's."""
+
+    task: str
+    goal_known: str
+    value: float
+    spread: float
+
+
+@cache
+def bounds() -> tuple[Bound, ...]:
+    """benchmarks/bounds.csv."""
+    with (repository() / "benchmarks" / "bounds.csv").open(newline="", encoding="utf-8") as file:
+        return tuple(
+            Bound(row["task"], row["goal_known"], float(row["value"]), float(row["spread"]))
+            for row in csv.DictReader(file)
+        )

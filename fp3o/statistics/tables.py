@@ -213,6 +213,14 @@ def _notes(table: Table) -> list[str]:
     departures = sorted({text for entry in done for text in entry.deviations})
     if departures:
         notes.append(f"Deviates from the paper, so not compared: {'; '.join(departures)}.")
+    if table.label == "table_appendix_MPE":
+        tasks = {entry.cell.split("/")[1] for entry in table.entries}
+        notes += [
+            f"{bound.task}: a team that knew every goal {bound.goal_known} would score {bound.value:.1f} ± "
+            f"{bound.spread:.1f} over episodes (our search, near-optimal)."
+            for bound in paper.bounds()
+            if bound.task in tasks
+        ]
     if table.label in ERRATA:
         notes.append(f"Erratum: {ERRATA[table.label]}")
     if any(entry.comparison for entry in done):
