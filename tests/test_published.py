@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fp3o.statistics import published
+from fp3o.statistics.intervals import Summary, welch
 from fp3o.statistics.published import Published
 from fp3o.statistics.tables import published_table, to_latex
 
@@ -95,3 +98,44 @@ def test_every_published_cell_is_a_cell_of_the_paper_suite() -> None:
 
     planned = {resolved.cell.id for resolved, _ in plan.load_suite("paper").runs()}
     assert set(published.scores()) <= planned
+
+
+# --- What docs/statistics.md and docs/deviations.md say about the published numbers -------------------------------
+
+
+def test_the_published_win_rates_cannot_come_with_their_deviations() -> None:
+    """All medians are k/32, but for 17 of 72 pairs (24 with n − 1) no five such numbers have this deviation."""
+    entries = published.table("smac")
+    grid = np.arange(33) / 32 * 100
+    assert all(np.isclose(np.abs(grid - entry.value).min(), 0, atol=0.051) for entry in entries)
+    five = np.array(list(itertools.combinations_with_replacement(range(33), 5)), dtype=np.int8)
+    medians, values = five[:, 2], five.astype(float) * (100 / 32)
+    impossible = {0: 0, 1: 0}
+    for ddof in impossible:
+        spread = values.std(1, ddof=ddof)
+        for entry in entries:
+            assert entry.spread is not None
+            with_median = spread[medians == round(entry.value * 32 / 100)]
+            # Printed with one decimal; half a unit of slack for either way of rounding.
+            impossible[ddof] += not (np.abs(with_median - entry.spread) <= 0.0501).any()
+    assert impossible == {0: 17, 1: 24}
+
+
+def test_strength_of_the_published_claims() -> None:
+    """FP3O best in 15 of 18 MAMuJoCo rows, bold in 17 of 18 SMAC rows; beyond the best baseline at 5 % in 7 of 18."""
+    best = dict.fromkeys(("mamujoco", "smac"), 0)
+    resolved = 0
+    for name in best:
+        groups: dict[str, list[Published]] = {}
+        for entry in published.table(name):
+            groups.setdefault(entry.cell.rpartition("/")[0], []).append(entry)
+        for fp3o, *baselines in groups.values():
+            best[name] += fp3o.value == max(entry.value for entry in (fp3o, *baselines))
+            rival = max(baselines, key=lambda entry: entry.value)
+            if name == "mamujoco" and fp3o.value > rival.value:
+                assert fp3o.spread is not None
+                assert rival.spread is not None
+                ours, theirs = (Summary(entry.value, entry.spread or 0.0, 5) for entry in (fp3o, rival))
+                resolved += welch(ours, theirs).p < 0.05
+    assert best == {"mamujoco": 15, "smac": 17}
+    assert resolved == 7
