@@ -1,0 +1,193 @@
+"""Runs in DVC: somebody else's clone, the guard, saving beside a sweep, no deletion."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from harness import Checkout, clone
+
+from fp3o import upkeep
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_clone_that_pulls_trains_nothing_and_gets_the_same_tables(saved: Checkout, tmp_path: Path) -> None:
+    other = clone(saved, tmp_path / "clone")
+    stopped = other.snakemake(check=False)
+    assert stopped.returncode != 0
+    assert "30 runs of suite paper are in DVC and not here: run `dvc pull`" in stopped.stdout
+    assert not other.documents()
+    assert other.planned_jobs()["train_s0_4"] == 6  # a dry run may say so; it starts nothing
+
+    other.run("dvc", "pull", "--quiet")
+    assert len(other.documents()) == 30
+    assert not any(rule.startswith(("train", "cost_run")) for rule in other.planned_jobs())
+    other.snakemake()
+    other.run("git", "diff", "--exit-code")
+    assert other.run("git", "status", "--short").stdout == ""
+    assert "up to date" in other.run("dvc", "status").stdout
+    assert other.planned_jobs() == {}
+
+    # No memory of earlier calls, tables newer than the runs, and an edit: still exactly the edited cells.
+    shutil.rmtree(other.path / ".snakemake")
+    for path in other.path.glob("results/paper/tables/*"):
+        os.utime(path)
+    other.edit(
+        "benchmarks/tasks.yaml",
+        "hopper-3x1:\n        settings: {clip: 0.05",
+        "hopper-3x1:\n        settings: {clip: 0.1",
+    )
+    assert other.trainings() == {f"mamujoco/hopper-3x1/full/{name} train_s0_4" for name in ("fp3o", "mappo")}
+    assert other.planned_jobs()["table"] == 1
+
+
+def test_the_guard_lets_through_who_asks_for_it(saved: Checkout, tmp_path: Path) -> None:
+    other = clone(saved, tmp_path / "clone")
+    other.snakemake("--config", "retrain=True")
+    assert len(other.documents()) == 30
+    assert other.run("git", "status", "--short").stdout == ""
+
+
+def test_part_of_the_runs_can_be_pulled(saved: Checkout, tmp_path: Path) -> None:
+    other = clone(saved, tmp_path / "clone")
+    other.run("dvc", "pull", "--quiet", "results/paper/runs/smac")
+    assert {run.split("/")[0] for run in other.documents()} == {"smac"}
+
+
+def test_repro_is_a_no_op_and_never_deletes_runs(saved: Checkout) -> None:
+    assert "didn't change, skipping" in saved.run("dvc", "repro", "runs").stdout
+    saved.edit(
+        "benchmarks/tasks.yaml", "ant-2x4:\n        settings: {clip: 0.2", "ant-2x4:\n        settings: {clip: 0.3"
+    )
+    done = saved.run("dvc", "repro", "runs", check=False, FAKE_FAIL="ant:1", SNAKEMAKE_PROFILE="none")
+    assert len(saved.documents()) >= 30
+    assert done.returncode == 0 or "failed" in done.stdout
+
+
+def test_metrics_diff_shows_the_changed_cells_alone(saved: Checkout) -> None:
+    saved.edit(
+        "benchmarks/tasks.yaml", "ant-2x4:\n        settings: {clip: 0.2", "ant-2x4:\n        settings: {clip: 0.3"
+    )
+    saved.snakemake()
+    shown = json.loads(saved.run("dvc", "metrics", "diff", "--json").stdout)
+    (changes,) = shown.values()
+    assert {name.split(".")[1] for name in changes} == {"ant-2x4"}
+
+
+def test_a_tracked_cell_can_be_trained_again_without_rights_of_root(saved: Checkout) -> None:
+    command = ["snakemake", "results/paper/cells/smac/3s5z/full/fp3o.json", "--forcerun", "train_s0_4"]
+    if os.getuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root sees no write protection, and setpriv is not here to drop that right")
+        command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner", *command]
+    saved.run(*command)
+
+
+def test_saving_beside_a_sweep_and_beside_other_saves(saved: Checkout) -> None:
+    saved.edit("benchmarks/paper.yaml", "seeds: 0-4", "seeds: 0-9")
+    sweep = subprocess.Popen(
+        ["snakemake", "--cores", "4"],
+        cwd=saved.path,
+        env={**saved.environment, "FAKE_SECONDS": "0.1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    saves = [
+        subprocess.Popen(
+            ["fp3o", "save"],
+            cwd=saved.path,
+            env=saved.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for process in [*saves, sweep]:
+        text, _ = process.communicate(timeout=600)
+        assert process.returncode == 0, text[-3000:]
+        assert "Traceback" not in text
+    saved.run("fp3o", "save")
+    assert "up to date" in saved.run("dvc", "status", "runs").stdout
+    assert len(saved.documents()) == 60
+
+
+def test_save_waits_for_whoever_has_dvcs_lock(saved: Checkout) -> None:
+    next(saved.path.glob("results/paper/runs/smac/**/iterations.csv")).write_text("iteration,entropy\n1,0.25\n")
+    holder = subprocess.Popen(
+        [
+            *("python", "-c"),
+            "import sys, time; from dvc.repo import Repo; r = Repo('.'); r.lock.lock(); print('held', flush=True);"
+            " sys.stdin.readline(); r.lock.unlock()",
+        ],
+        cwd=saved.path,
+        env=saved.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    save = subprocess.Popen(["fp3o", "save"], cwd=saved.path, env=saved.environment)
+    time.sleep(6)  # longer than the 3 s after which DVC itself gives up
+    assert save.poll() is None
+    holder.communicate("\n")
+    assert save.wait(timeout=300) == 0
+
+
+def test_save_removes_what_is_superseded_and_prune_what_is_no_longer_planned(saved: Checkout) -> None:
+    store = saved.path / "artifacts" / "files" / "md5"
+    before = {p.name for p in store.glob("??/*")}
+    saved.edit(
+        "benchmarks/tasks.yaml", "ant-2x4:\n        settings: {clip: 0.2", "ant-2x4:\n        settings: {clip: 0.3"
+    )
+    saved.snakemake()
+    listed = saved.run("fp3o", "prune").stdout.splitlines()
+    assert len(listed) == 2
+    assert all("mamujoco/ant-2x4/full/" in line for line in listed)
+    assert len(saved.documents()) == 40
+    saved.run("fp3o", "prune", "--delete")
+    assert len(saved.documents()) == 30
+    assert saved.planned_jobs() == {}
+    saved.run("fp3o", "save")
+    after = {p.name for p in store.glob("??/*")}
+    assert after - before
+    assert before - after
+    shutil.rmtree(saved.path / "results/paper/runs")
+    shutil.rmtree(saved.path / ".dvc/cache")
+    saved.run("dvc", "pull", "--quiet")
+    assert len(saved.documents()) == 30
+
+
+def test_save_refuses_a_store_that_would_be_too_large(saved: Checkout) -> None:
+    big = next(saved.path.glob("results/paper/runs/smac/3s5z/full/happo/*/seed-0/checkpoint.safetensors"))
+    big.write_bytes(os.urandom(upkeep.STORE_LIMIT + 1))
+    lock = (saved.path / "dvc.lock").read_bytes()
+    done = saved.run("fp3o", "save", check=False)
+    assert done.returncode == 2
+    assert "more than 80 MB (largest: smac/3s5z/full/happo 80." in done.stdout
+    assert (saved.path / "dvc.lock").read_bytes() == lock
+
+
+def test_without_git(trained: Checkout) -> None:
+    # A CI container or a tarball: DVC without version control still stores and restores.
+    trained.run("dvc", "config", "core.no_scm", "true")
+    trained.run("fp3o", "save")
+    shutil.rmtree(trained.path / "results/paper/runs")
+    shutil.rmtree(trained.path / ".dvc/cache")
+    trained.run("dvc", "pull", "--quiet")
+    assert len(trained.documents()) == 30
+    assert not any(rule.startswith("train") for rule in trained.planned_jobs())
+
+
+def test_analytics_are_off(checkout: Checkout) -> None:
+    text = (checkout.path / ".dvc" / "config").read_text()
+    assert "analytics = false" in text
+    assert 'type = "reflink,copy"' in text
