@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fp3o.statistics.suites import as_command
 from paper_figures import ablation, kl_by_turn, learning_curves, matching_degree, seed_curves, stability
 from paper_figures.drawing import Request, arguments, request
 
@@ -23,4 +24,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_command(main)

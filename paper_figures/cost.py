@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fp3o.statistics.cost import Cost, ratios, read
+from fp3o.statistics.suites import as_command
 from paper_figures.drawing import mark_missing, save
 
 PARTS = (("rollout", "#0072B2"), ("update", "#E69F00"), ("evaluation", "#BBBBBB"))
@@ -39,7 +40,7 @@ def draw(costs: Sequence[Cost], out: Path) -> None:
     right.plot([], [], "D", color="black", fillstyle="none", label="paper")
     right.axvline(1, color="black", linewidth=0.8)
     left.set_yticks(places, [cost.cell for cost in costs], fontsize=6)
-    left.set_ylim(len(costs) - 0.5, -0.5)
+    left.set_ylim(max(1, len(costs)) - 0.5, -0.5)
     left.set_xlabel("seconds per iteration")
     right.set_xlabel("time relative to MAPPO")
     for axes in (left, right):
@@ -62,4 +63,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_command(main)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fp3o.statistics import aggregate
 from fp3o.statistics.scorecard import columns_of, judged_cells, normalised
-from fp3o.statistics.suites import SuiteRuns, load, parser
+from fp3o.statistics.suites import SuiteRuns, as_command, load, parser
 from fp3o.statistics.tables import Entry, algorithm_title
 from paper_figures.drawing import colour, dashes, mark_missing, save
 
@@ -130,4 +130,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_command(main)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fp3o.report.page import page
 from fp3o.statistics import cost
-from fp3o.statistics.suites import load, parser, write
+from fp3o.statistics.suites import as_command, load, parser, write
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -25,4 +25,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_command(main)

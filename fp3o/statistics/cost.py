@@ -16,7 +16,7 @@ from typing import NamedTuple
 from fp3o.errors import UserError
 from fp3o.statistics import published
 from fp3o.statistics.claims import Claim, ClaimVerdict, Finding
-from fp3o.statistics.suites import csv_text, write
+from fp3o.statistics.suites import as_command, csv_text, write
 
 COLUMNS = (
     *("cell", "iterations", "rollout_s", "update_s", "evaluation_s"),
@@ -92,7 +92,8 @@ def ratios(costs: Sequence[Cost], measure: Callable[[Cost], float], table: str) 
 
     return [
         Ratio(cell, ours.get(cell), ratio(ours, cell), theirs.get(cell), ratio(theirs, cell))
-        for cell in dict.fromkeys((*ours, *theirs))
+        # Cells of the paper that were not measured are named, unless none of them was meant to be.
+        for cell in dict.fromkeys((*ours, *(theirs if ours.keys() & theirs.keys() else ())))
     ]
 
 
@@ -170,4 +171,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_command(main)

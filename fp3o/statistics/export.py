@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, last_ten, metric_values, pooled_median, protocol_of, reduce
-from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
+from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
 from fp3o.training import records
 
 HEADER = ("domain", "task", "sharing", "algorithm", "seed", "status", "statistic", "value", "n_evaluations")
@@ -87,4 +87,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_command(main)

@@ -19,7 +19,7 @@ from fp3o.statistics.claims import ledger, scores_of
 from fp3o.statistics.intervals import Interval
 from fp3o.statistics.ranks import Agreement, RankRow, agreement
 from fp3o.statistics.scores import CellRuns, protocol_of
-from fp3o.statistics.suites import SuiteRuns, load, parser, write
+from fp3o.statistics.suites import SuiteRuns, as_command, load, parser, write
 from fp3o.statistics.tables import Entry, build
 
 METRICS = {
@@ -223,4 +223,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_command(main)

@@ -71,6 +71,10 @@ def protocol_of(cell: str) -> Protocol:
     return PROTOCOLS.get(cell.split("/")[0], _RETURN)
 
 
+# Options that change which simulator it is, not how it is used.
+_ENGINE_OPTIONS = ("backend", "flavour", "profile")
+
+
 def departures(deviations: Iterable[str]) -> tuple[str, ...]:
     """Those deviations of a plan that make its score another quantity than the published one of the same cell."""
     return tuple(sorted(text for text in deviations if not text.startswith(_HARMLESS) and "(variant " not in text))
@@ -114,12 +118,11 @@ class Run:
 
     @property
     def engine(self) -> str:
-        """Name, revision and options of the simulator: what may not be mixed within a table."""
-        environment = self.document["environment"]
-        options = self.document["options"]
-        chosen = ", ".join(f"{name} {options[name]}" for name in sorted(options))
-        revision = self.document.get("revision", environment.get("revision", 0))
-        return f"{environment.get('engine', 'unknown')} revision {revision}" + (f" ({chosen})" if chosen else "")
+        """Which simulator, in the sense in which two may not be mixed within a table; other options are deviations."""
+        environment, options = self.document["environment"], self.document["options"]
+        chosen = ", ".join(f"{name} {options[name]}" for name in _ENGINE_OPTIONS if name in options)
+        name = f"the {environment.get('engine', 'unknown')} engine, revision {self.document['revision']}"
+        return f"{name} ({chosen})" if chosen else name
 
     def iterations(self) -> records.Columns:
         """iterations.csv, read when asked for."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fp3o import plan
+from fp3o.errors import UserError
 from fp3o.statistics.scores import CellRuns, Planned, collect
 
 
@@ -61,6 +63,14 @@ def load(arguments: argparse.Namespace) -> SuiteRuns:
     """What the arguments name."""
     suite = plan.load_suite(arguments.suite)
     return SuiteRuns(suite, arguments.runs or plan.suite_root(suite.name) / "runs")
+
+
+def as_command(main: Callable[[], None]) -> None:
+    """A command of its own: a user's mistake is one line on the screen."""
+    try:
+        main()
+    except UserError as error:
+        sys.exit(str(error))
 
 
 def write(path: Path, text: str) -> None:

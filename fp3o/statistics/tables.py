@@ -18,7 +18,7 @@ from fp3o.statistics.compare import Comparison, compare_cell, judge
 from fp3o.statistics.intervals import Interval, Summary, interval_of
 from fp3o.statistics.published import Published
 from fp3o.statistics.scores import CellRuns, engine_of, pooled_median, protocol_of
-from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
+from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
 
 SHARING_TITLES = {
     "full": "Full Param. Sharing",
@@ -442,4 +442,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    as_command(main)

@@ -100,7 +100,7 @@ def write_run() -> WriteRun:
             "protocol": resolved.protocol,
             "revision": resolved.revision,
             "deviations": list(resolved.deviations),
-            "environment": {"engine": cell.split("/")[0]},
+            "environment": {"engine": "embedded" if wins else cell.split("/")[0]},
             "versions": {"python": "3.11.4", "mujoco": "3.17.0"},
             "git": {"commit": "a" * 40, "dirty": False},
             "path": {"mode": "eager", "torch": "2.13.0", "threads": 1, "device": "cpu"},

@@ -99,10 +99,10 @@ def test_mpe_is_scored_per_agent_on_the_final_episodes(data: SuiteRuns) -> None:
 
 
 def test_the_engine_is_named_and_never_mixed(data: SuiteRuns, tmp_path: Path, write_run: Any) -> None:
-    assert "mamujoco: simulated by mamujoco revision" in tables.to_markdown(build(data, "table-mamujoco"))
+    assert "mamujoco: simulated by the mamujoco engine, revision" in tables.to_markdown(build(data, "table-mamujoco"))
     write_run(tmp_path, "smac/3s5z/full/fp3o", 0, 90.0, suite="paper")
     table = build(SuiteRuns(data.suite, tmp_path), "table-smac")
-    assert "embedded" in tables.to_markdown(table)
+    assert "simulated by the embedded engine, revision" in tables.to_markdown(table)
     assert "embedded engine is not StarCraft II" in tables.to_latex(table)
     changed = {"options": {"backend": "starcraft2"}}
     write_run(tmp_path, "smac/3s5z/full/mappo", 0, 90.0, suite="paper", changes=changed)
