@@ -9,6 +9,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, workflow.basedir)
 
 from fp3o import cost, job, plan, provenance
+from fp3o.statistics.columns import cells_of
 
 job.reach_commands()
 
@@ -59,7 +60,8 @@ def runs_of_cell(wildcards):
 
 
 def runs_of_artefact(wildcards):
-    return documents([cell.id for cell in suite.artefact(wildcards.artefact).cells])
+    # A table of the paper also shows our equal-budget control.
+    return documents([cell.id for cell in cells_of(suite, suite.artefact(wildcards.artefact))])
 
 
 def runs_of_suite(wildcards):
@@ -82,7 +84,7 @@ def write_plans():
         if artefact.kind == "cost":
             cells = [(plan.resolve(cell, suite=suite), artefact.seeds) for cell in artefact.cells]
         else:
-            cells = [suite.run(cell.id) for cell in artefact.cells]
+            cells = [suite.run(cell.id) for cell in cells_of(suite, artefact)]
         content = {
             "artefact": artefact.name,
             "kind": artefact.kind,
