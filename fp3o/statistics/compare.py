@@ -54,7 +54,9 @@ class Comparison(NamedTuple):
 
     @property
     def words(self) -> str:
-        """consistent | undecided | differs (ours lower)."""
+        """consistent | undecided | undecided (outside our prediction interval) | differs (ours lower)."""
+        if self.verdict == "undecided" and not self.prediction.contains(self.published.value):
+            return "undecided (outside our prediction interval)"
         return f"{self.verdict} ({self.direction})" if self.direction else self.verdict
 
 
@@ -133,7 +135,8 @@ def sentence(cell: str, values: Sequence[float], deviations: Sequence[str] = ())
         words = f"not compared, deviates from the paper: {'; '.join(departures(deviations))}"
     elif comparison.verdict == "undecided" and n > 1:
         low, high = (_plus_minus(bound, None) for bound in (comparison.low, comparison.high))
-        words = f"undecided (95 % interval of the difference {low} … {high})"
+        outside = "outside our prediction interval; " if comparison.words != "undecided" else ""
+        words = f"undecided ({outside}95 % interval of the difference {low} … {high})"
     else:
         words = comparison.words
     return f"{ours}, published {_plus_minus(theirs.value, theirs.spread)}: {words}"

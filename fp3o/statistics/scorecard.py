@@ -55,7 +55,7 @@ def judged_cells(data: SuiteRuns) -> dict[str, Entry]:
 
 def verdict_counts(entries: Sequence[Entry]) -> dict[str, int]:
     """How many cells of each verdict; directions are told apart."""
-    return dict(sorted(Counter(entry.verdict for entry in entries).items()))
+    return dict(sorted(Counter(entry.category for entry in entries).items()))
 
 
 def grouped(entries: dict[str, Entry], part: int) -> dict[str, dict[str, int]]:

@@ -28,6 +28,12 @@ def test_the_sentence_after_training(scores_around: Around) -> None:
     assert sentence(CHEETAH, []).startswith("no score")
 
 
+def test_undecided_but_not_where_ours_would_fall(scores_around: Around) -> None:
+    """MPE's published ± is so wide that hardly anything differs; our own seeds may still tell."""
+    text = sentence("mpe/simple-reference/full/happo", scores_around(-6.0, 0.3))  # published −9.8 ± 6.4
+    assert "published -9.8 ± 6.4: undecided (outside our prediction interval; 95 %" in text
+
+
 def test_a_run_that_deviates_is_not_compared() -> None:
     text = sentence(CHEETAH, [4.0, 5.0], ["total_steps 10000000 → 40000 (suite quick)"])
     assert text == (
