@@ -37,19 +37,32 @@ def split(context: Context) -> Tensor:
 
 def _dependent(context: Context, advantage: Tensor) -> Iterator[Turn]:
     """The dependent step with intermediate policies: the others' ratios are frozen at π_{k+0.5}."""
-    settings = context.settings
+    settings, alive = context.settings, context.rollout.alive
     log_ratio = context.log_ratio()
-    left, right = condition(log_ratio, advantage, context.rollout.alive)
+    left, right = condition(log_ratio, advantage, alive)
+    go = left + CONDITION_TOLERANCE >= right
     weight = product_of_others(log_ratio)
-    yield Turn(
+    step = Turn(
         settings.epochs_dependent,
         2,
         weight=clip(weight, settings.clip_others) if settings.double_clip else weight,
         advantage=advantage,
         learn="both" if settings.critic_in_dependent else "actor",
-        go=left + CONDITION_TOLERANCE >= right,
+        go=go,
         records={"condition_left": left, "condition_right": right},
     )
+    if not settings.matching_degree:
+        yield step
+        return
+    # Matching degree: take the step in any case, see whether the constraint of equation_full_step2 holds after it,
+    # and go back where the condition had said no. The condition stands in for the constraint where the two agree.
+    restore = context.snapshot()
+    yield step._replace(go=None)
+    kept = alive * log_ratio.exp() * product_of_others(context.log_ratio()) * advantage
+    constraint = kept.flatten(1).sum(1)
+    holds = constraint + CONDITION_TOLERANCE >= right
+    yield Turn(0, 2, records={"constraint_left": constraint, "go": go.float(), "matches": (holds == go).float()})
+    restore(~go)
 
 
 def _clipping_only(context: Context, advantage: Tensor) -> Iterator[Turn]:

@@ -75,6 +75,8 @@ class Context(NamedTuple):
     """log π/π_k of every stored action under the current policy, [R, T, N, A]."""
     uniform: Callable[..., Tensor]
     """uniform(*shape) → [R, *shape], each replica from its own generator."""
+    snapshot: Callable[[], Callable[[Tensor], None]]
+    """Remember the learner's state; the function returned takes replicas [R] bool back to it."""
 
 
 class Algorithm(NamedTuple):

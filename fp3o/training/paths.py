@@ -74,6 +74,7 @@ def _identity(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Shapes never change within a run, so everything is specialised to them."""
+    torch._dynamo.config.trace_autograd_ops = True  # a step takes its gradient inside the compiled function
     return torch.compile(function, dynamic=False, fullgraph=True)
 
 

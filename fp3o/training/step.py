@@ -120,8 +120,9 @@ class Stepper:
         self.head_lr = settings.actor_lr * scale
         self._identity_trunk = sharing.trunk == tuple(range(sharing.agents))
         self._identity_head = sharing.head == tuple(range(sharing.agents))
-        self.totals = torch.zeros(replicas, len(StepStatistics._fields), device=device)
-        self._count, self._loss, self._apply = (compiler(f) for f in (self.count, self.loss, self.apply))
+        # Sums of the statistics over the steps a replica took, and in the last column their number.
+        self.totals = torch.zeros(replicas, len(StepStatistics._fields) + 1, device=device)
+        self._count, self._gradients, self._apply = (compiler(f) for f in (self.count, self.gradients, self.apply))
 
     def begin(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind) -> Step:
         """What steps of a turn are called with: the rows of their samples."""
@@ -137,14 +138,15 @@ class Stepper:
         gradients: tuple[Tensor, ...] | None = None
         parts = []
         for part in rows.split(self.slice_units(rows), 2):
-            loss, *pieces = self._loss(self.parameters, rollout, samples, crew, shares, part, kind)
-            gradient = torch.autograd.grad(loss, self.parameters, allow_unused=True, materialize_grads=True)
+            gradient, *pieces = self._gradients(self.parameters, rollout, samples, crew, shares, part, kind)
             gradients = gradient if gradients is None else tuple(map(torch.add, gradients, gradient))
             parts.append(pieces)
         norms = self._apply(gradients, crew, kind)
         sums = parts[0] if len(parts) == 1 else [torch.stack(x).sum(0) for x in zip(*parts, strict=True)]
         statistics = StepStatistics(*sums, *norms)
-        self.totals.add_(torch.stack([x.mean(1) for x in statistics], 1))
+        took = crew.rows.any(1)
+        columns = torch.stack([*(x.mean(1) for x in statistics), took.float()], 1)
+        self.totals.add_(torch.where(took[:, None], columns, 0.0))
         return statistics
 
     def slice_units(self, rows: Tensor) -> int:
@@ -171,6 +173,21 @@ class Stepper:
         heads = (crew.head_members.sum(1) > 0).float() @ self.head_trunk  # [R, trunks] heads that learn
         policy = crew.learns / (per_head.gather(1, crew.head) * heads.gather(1, crew.trunk).clamp(min=1))
         return Shares(policy, crew.learns / owned.gather(1, crew.trunk), mean, std)
+
+    def gradients(
+        self,
+        parameters: Parameters,
+        rollout: Rollout,
+        samples: Tensor,
+        crew: Crew,
+        shares: Shares,
+        rows: Tensor,
+        kind: Kind,
+    ) -> tuple[Any, ...]:
+        """Gradients of all parameters, and the parts of the loss. One function, so that it compiles as one program."""
+        loss, *pieces = self.loss(parameters, rollout, samples, crew, shares, rows, kind)
+        gradients = torch.autograd.grad(loss, list(parameters), allow_unused=True, materialize_grads=True)
+        return (gradients, *pieces)
 
     def loss(
         self,

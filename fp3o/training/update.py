@@ -87,7 +87,6 @@ class Learner:
         self._old_std = self.std()
         records: dict[str, Tensor] = {}
         self.stepper.totals.zero_()
-        steps = 0
         previous: Turn | None = None
         for number, turn in enumerate(self.turns(context)):
             if previous is not None and turn.ordinal != previous.ordinal:
@@ -97,10 +96,11 @@ class Learner:
             if turn.go is not None:
                 records["go"] = turn.go.float()
             if turn.go is None or bool(turn.go.any()):
-                steps += self._take(context, turn, number, units, draws)
+                self._take(context, turn, number, units, draws)
         if previous is not None:
             records |= self._divergence(rollout, previous)
-        means = (self.stepper.totals / max(steps, 1)).unbind(1)
+        totals = self.stepper.totals
+        means = (totals[:, :-1] / totals[:, -1:].clamp(min=1)).unbind(1)
         records |= dict(zip(STATISTICS, means, strict=True))
         records["explained_variance"] = explained_variance(context)
         return records
@@ -120,6 +120,7 @@ class Learner:
             standardise(raw, rollout.alive, settings.advantage_standardisation),
             lambda: self.log_ratio(rollout),
             draws.uniform,
+            self.snapshot,
         )
 
     def denormalise(self, value: Tensor) -> Tensor:
@@ -131,6 +132,20 @@ class Learner:
         mean, std = (x[:, owner].view(shape) for x in self.stepper.normaliser.statistics())
         return value * std + mean
 
+    def snapshot(self) -> Callable[[Tensor], None]:
+        """Remember all that learns; the returned function takes the given replicas [R] back to it."""
+        stepper = self.stepper
+        state = [*stepper.parameters, *(x for m in stepper.moments for x in m), *stepper.normaliser]
+        before = [x.detach().clone() for x in state]
+
+        @torch.no_grad()
+        def restore(replicas: Tensor) -> None:
+            for x, old in zip(state, before, strict=True):
+                x.copy_(torch.where(replicas.view(-1, *(1,) * (x.dim() - 1)), old, x))
+            self._log_ratio = None
+
+        return restore
+
     def log_ratio(self, rollout: Rollout) -> Tensor:
         """log π/π_k of every stored action, [R, T, N, A], computed as in training: in chunks from stored states."""
         if self._log_ratio is None:
@@ -138,8 +153,8 @@ class Learner:
         assert self._log_ratio is not None
         return self._log_ratio
 
-    def _take(self, context: Context, turn: Turn, number: int, units: Tensor, draws: Draws) -> int:
-        """All minibatch steps of a turn; returns how many."""
+    def _take(self, context: Context, turn: Turn, number: int, units: Tensor, draws: Draws) -> None:
+        """All minibatch steps of a turn."""
         crew, kind = self.crew(turn), Kind(turn.clip, turn.clip_others, turn.learn, turn.agents is None)
         step = self.stepper.begin(context.rollout, gather_samples(context, turn), crew, kind)
         count, batches = crew.agents.shape[1], self.settings.minibatches
@@ -152,7 +167,6 @@ class Learner:
                 if self.on_step is not None:
                     self.on_step(turn, statistics)
         self._log_ratio = None
-        return turn.epochs * batches
 
     def crew(self, turn: Turn) -> Crew:
         agents = turn.agents
