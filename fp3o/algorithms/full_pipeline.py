@@ -61,7 +61,7 @@ def _dependent(context: Context, advantage: Tensor) -> Iterator[Turn]:
     kept = alive * log_ratio.exp() * product_of_others(context.log_ratio()) * advantage
     constraint = kept.flatten(1).sum(1)
     holds = constraint + CONDITION_TOLERANCE >= right
-    yield Turn(0, 2, records={"constraint_left": constraint, "go": go.float(), "matches": (holds == go).float()})
+    yield Turn(0, 2, records={"constraint_left": constraint, "go": go.float(), "match": (holds == go).float()})
     restore(~go)
 
 
