@@ -30,7 +30,7 @@ EVERYWHERE = 1000.0  # a scan range that covers the map
 class Battles(NamedTuple):
     """Everything that changes, for N battles of U units (allies first). What is saved and restored."""
 
-    x: Array  # [N, U] float32 from here …
+    x: Array  # [N, U] float32, as all that say nothing else
     y: Array
     health: Array
     shield: Array
@@ -42,12 +42,16 @@ class Battles(NamedTuple):
     velocity_x: Array  # per game loop, as last steered
     velocity_y: Array
     lost: Array  # ledger: health and shield lost to hits …
-    regained: Array  # … and recovered; … to here
+    regained: Array  # … and recovered
+    spot_x: Array  # the free place beside its target that a melee unit makes for, where has_spot
+    spot_y: Array
     quiet: Array  # [N, U] int32: game loops since the last damage
     target: Array  # [N, U] int16: whom the unit is after; -1: nobody
     victim: Array  # [N, U] int16: whom the strikes on their way are meant for
     strikes: Array  # [N, U] int8: hits still to land
     side: Array  # [N, U] int8: the side on which the unit last went around others
+    has_spot: Array  # [N, U] bool
+    fighting: Array  # [N, U] bool: stands in range of its target
     alive: Array  # [N, U] bool
     last_action: Array  # [N, A] int64: -1 after a reset
     goal_x: Array  # [N, A] float32: of a move order
@@ -76,6 +80,8 @@ _PER_UNIT = {
     "victim": np.int16,
     "strikes": np.int8,
     "side": np.int8,
+    "has_spot": np.bool_,
+    "fighting": np.bool_,
     "alive": np.bool_,
 }  # all others are float32
 
@@ -131,8 +137,8 @@ class Rules(NamedTuple):
     radius: Array
     separation: Array
     layer: Array
-    crowding: Array
-    """Steering.crowding for melee units, else 0."""
+    melee: Array
+    """Bool: has to stand beside its target."""
 
 
 @dataclass(frozen=True)
@@ -145,12 +151,16 @@ class Steering:
     """Cost of a heading that runs into a unit standing in its fight, …"""
     enemy_load: float = 1.0
     """… into an enemy, …"""
-    friend_load: float = 0.25
+    friend_load: float = 0.5
     """… into a friend on its way (against 1 for going straight and −1 for going back)."""
-    side_bonus: float = 0.1
+    side_bonus: float = 0.8
     """For going around on the same side as last time."""
-    crowding: float = 0.35
-    """Melee units prefer a target this much further away per friend that is after the nearer one."""
+    detour: float = 0.5
+    """What a step around a target costs a melee unit that looks for a free place beside it, against a step straight."""
+    occupied: float = 0.85
+    """A place is taken if somebody stands nearer than this share of the two bodies' separation."""
+    no_place: float = 1.5
+    """Cells by which a target without a free place counts as further away."""
     push: float = 0.7
     """Share of an overlap that one pass of separation removes."""
 
@@ -163,6 +173,9 @@ class SteeringNumbers(NamedTuple):
     enemy_load: np.float32
     friend_load: np.float32
     side_bonus: np.float32
+    detour: np.float32
+    occupied: np.float32
+    no_place: np.float32
     push: np.float32
 
 
@@ -174,7 +187,6 @@ def make_rules(
     scenario: Scenario,
     ground: Ground,
     profile: str = "liberty",
-    steering: Steering | None = None,
     *,
     scripted_allies: bool = False,
     noise: bool = True,
@@ -183,7 +195,6 @@ def make_rules(
     rows: dict[str, UnitType] = {row.name: row for row in table(profile)}
     kinds = scenario.ally_kinds + scenario.enemy_kinds
     units = [rows[kind] for kind in kinds]
-    crowding = (steering or Steering()).crowding
     agents = scenario.agents
     loops = float(LOOPS_PER_SECOND)
 
@@ -233,7 +244,7 @@ def make_rules(
         radius=column([unit.radius for unit in units]),
         separation=column([unit.separation for unit in units]),
         layer=np.array([int(unit.walks_cliffs) for unit in units], np.int8),
-        crowding=column([crowding if unit.reach < 1 else 0.0 for unit in units]),
+        melee=np.array([unit.reach < 1 for unit in units]),
     )
 
 

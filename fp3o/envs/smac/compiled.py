@@ -14,6 +14,7 @@ import numba
 from numba.core import config as numba_settings
 
 settings: Any = numba_settings
+SOURCES = ("battle", "compiled", "kernel", "layouts", "terrain", "units")  # all that kernels are made of
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -24,7 +25,7 @@ def cache_folder() -> str:
     Named after the sources, because numba's own check misses a change in a function that a cached one calls.
     """
     here = Path(__file__).parent
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()[:12]
+    digest = hashlib.sha256(b"".join((here / f"{name}.py").read_bytes() for name in SOURCES)).hexdigest()[:12]
     user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     temporary = Path(tempfile.gettempdir()) / f"fp3o-{os.getuid()}"
     chosen = os.environ.get("NUMBA_CACHE_DIR")
@@ -41,14 +42,14 @@ def cache_folder() -> str:
 
 
 def compiled(function: Function) -> Function:
-    """Compile on first use. No fastmath: the same actions give the same bits."""
+    """Compile on first use. No fastmath: the same actions give the same bits. Nothing is ever divided by zero."""
     folder = cache_folder()
     if not folder:
-        return cast(Function, numba.njit(nogil=True)(function))
+        return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
     before = settings.CACHE_DIR
     # numba looks the folder up when a function is decorated; other packages' functions keep theirs.
     settings.CACHE_DIR = folder
     try:
-        return cast(Function, numba.njit(nogil=True, cache=True)(function))
+        return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
     finally:
         settings.CACHE_DIR = before

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.options import REVISIONS, SmacOptions
-from fp3o.envs.protocol import ActionSpec, Bools, Doubles, EnvSpec, Episode, Floats, Seeds, Snapshot, Transition
+from fp3o.envs.protocol import ActionSpec, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.smac.battle import Steering, empty_battles, make_rules, steering_numbers
-from fp3o.envs.smac.kernel import reset_slots, step_slots
+from fp3o.envs.smac.kernel import BEGIN, SHOW, STEP, Result, Shown, run_slots
 from fp3o.envs.smac.layouts import Array, sizes, view_of
 from fp3o.envs.smac.scenarios import Scenario
 from fp3o.envs.smac.terrain import ground
@@ -62,74 +62,52 @@ class EmbeddedBattles:
         self.view = view_of(scenario, self.options.layout, self.options.profile)
         self.ground = ground(scenario.terrain, self.options.choke_width)
         self.rules = make_rules(
-            scenario, self.ground, self.options.profile, self.steering, scripted_allies=scripted_allies, noise=noise
+            scenario, self.ground, self.options.profile, scripted_allies=scripted_allies, noise=noise
         )
         self.battles = empty_battles(slots, scenario.agents, scenario.agents + scenario.opponents)
-        agents, actions = scenario.agents, scenario.actions
-        self._seen = _Buffers(slots, agents, actions, self.spec)
-        self._final = _Buffers(slots, agents, actions, self.spec)
-        self._final_alive: Bools = np.zeros((slots, agents), bool)
-        self._reward: Doubles = np.zeros(slots)
-        self._result = np.zeros(slots, np.int64)
-        self._total: Doubles = np.zeros(slots)
-        self._length = np.zeros(slots, np.int64)
+        self._shown = _buffers(slots, self.spec)
+        self._final = _buffers(slots, self.spec)
+        self._result = Result(
+            reward=np.zeros(slots),
+            ending=np.zeros(slots, np.int64),
+            total=np.zeros(slots),
+            length=np.zeros(slots, np.int64),
+            alive=np.zeros((slots, scenario.agents), bool),
+        )
         workers = max(1, min(threads, slots))
         bounds = [slots * i // workers for i in range(workers + 1)]
         self._ranges = list(itertools.pairwise(bounds))
         self._pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
         self._numbers = steering_numbers(self.steering)
+        self._no_actions = np.zeros((slots, scenario.agents), np.int64)
 
     def reset(self, seeds: Seeds) -> Snapshot:
         self.battles.seed[:] = seeds
         self.battles.episode[:] = 0
-        self._show(begin=True)
+        self._run(BEGIN, self._no_actions)
         return self.snapshot()
 
     def step(self, actions: NDArray[Any]) -> Transition:
         chosen = np.ascontiguousarray(actions.reshape(self.slots, self.spec.agents), np.int64)
-
-        def advance(start: int, stop: int) -> int:
-            return step_slots(
-                start,
-                stop,
-                self.rules,
-                self.ground,
-                self._numbers,
-                self.view,
-                self.battles,
-                chosen,
-                self.auto_reset,
-                *self._seen.arrays,
-                *self._final.arrays,
-                self._final_alive,
-                self._reward,
-                self._result,
-                self._total,
-                self._length,
-            )
-
-        if self._pool is None:
-            faulty = advance(0, self.slots)
-        else:
-            others = [self._pool.submit(advance, *bounds) for bounds in self._ranges[1:]]
-            faulty = max([advance(*self._ranges[0])] + [other.result() for other in others])
+        faulty = self._run(STEP, chosen)
         if faulty >= 0:
             raise ValueError(f"illegal action in slot {faulty} of {self.scenario.name}: {chosen[faulty].tolist()}")
         result = self._result
-        ended = result > 0
-        truncated = result == 4
-        reward = np.repeat(self._reward[:, None], self.spec.agents, axis=1)
+        ended = result.ending > 0
+        truncated = result.ending == 4
+        reward = np.repeat(result.reward[:, None], self.spec.agents, axis=1)
         episodes: list[Episode] = []
         final = None
         if ended.any():
-            final = self._final.snapshot(self._final_alive)
+            final = Snapshot(self._final.observation, self._final.state, result.alive, self._final.available)
             for slot in np.nonzero(ended)[0].tolist():
-                total = float(self._total[slot])
-                episodes.append(Episode(slot, total, total, int(self._length[slot]), bool(result[slot] == 1)))
+                total = float(result.total[slot])
+                episodes.append(Episode(slot, total, total, int(result.length[slot]), bool(result.ending[slot] == 1)))
         return Transition(self.snapshot(), reward, ended & ~truncated, truncated, final, episodes)
 
     def snapshot(self) -> Snapshot:
-        return self._seen.snapshot(self.battles.alive[:, : self.spec.agents])
+        alive = self.battles.alive[:, : self.spec.agents]
+        return Snapshot(self._shown.observation, self._shown.state, alive, self._shown.available)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         return {name: array.copy() for name, array in self.battles._asdict().items()}
@@ -137,7 +115,7 @@ class EmbeddedBattles:
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
         for name, array in self.battles._asdict().items():
             array[...] = state[name]
-        self._show(begin=False)
+        self._run(SHOW, self._no_actions)
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -160,21 +138,36 @@ class EmbeddedBattles:
             self._pool.shutdown()
             self._pool = None
 
-    def _show(self, *, begin: bool) -> None:
-        reset_slots(0, self.slots, self.rules, self.ground, self.view, self.battles, begin, *self._seen.arrays)
+    def _run(self, what: int, actions: Array) -> int:
+        """Let the kernel work on all slots, a contiguous range per thread."""
+
+        def part(start: int, stop: int) -> int:
+            return run_slots(
+                what,
+                start,
+                stop,
+                self.rules,
+                self.ground,
+                self._numbers,
+                self.view,
+                self.battles,
+                actions,
+                self.auto_reset,
+                self._shown,
+                self._final,
+                self._result,
+            )
+
+        if self._pool is None:
+            return part(0, self.slots)
+        others = [self._pool.submit(part, *bounds) for bounds in self._ranges[1:]]
+        return max([part(*self._ranges[0])] + [other.result() for other in others])
 
 
-class _Buffers:
-    """Observation, state and legality of all slots, written in place by the kernels."""
-
-    def __init__(self, slots: int, agents: int, actions: int, spec: EnvSpec) -> None:
-        self.observation: Floats = np.zeros((slots, agents, spec.observation_size), np.float32)
-        self.state: Floats = np.zeros((slots, agents, spec.state_size), np.float32)
-        self.available: Bools = np.zeros((slots, agents, actions), bool)
-
-    @property
-    def arrays(self) -> tuple[Array, Array, Array]:
-        return self.observation, self.state, self.available
-
-    def snapshot(self, alive: Bools) -> Snapshot:
-        return Snapshot(self.observation, self.state, alive, self.available)
+def _buffers(slots: int, spec: EnvSpec) -> Shown:
+    """Written in place by the kernel."""
+    return Shown(
+        np.zeros((slots, spec.agents, spec.observation_size), np.float32),
+        np.zeros((slots, spec.agents, spec.state_size), np.float32),
+        np.zeros((slots, spec.agents, spec.action.parameters), bool),
+    )
