@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
@@ -43,18 +42,18 @@ class Actor:
     gaussian_std: Literal["sigmoid", "exp"]
     sharing: Sharing
 
-    @cached_property
-    def trunk_layout(self) -> Layout:
-        return Layout(trunk_shapes(self.observation_size, self.hidden_size, self.recurrent))
+    trunk_layout: Layout = field(init=False, repr=False, compare=False)
+    head_layout: Layout = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def head_layout(self) -> Layout:
+    def __post_init__(self) -> None:
         shapes = head_shapes("head", self.hidden_size, self.action.parameters, 0.01)
         if self.action.kind == "gaussian":
             # ψ starts at x coef = 1 (release: σ₀ = 0.5·sigmoid(1) = 0.366) or at 0 (on-policy: σ₀ = 1).
             start = {"sigmoid": 1.0, "exp": 0.0}[self.gaussian_std]
             shapes["head.log_std"] = ((self.action.width,), constant(start))
-        return Layout(shapes)
+        object.__setattr__(self, "head_layout", Layout(shapes))
+        trunk = Layout(trunk_shapes(self.observation_size, self.hidden_size, self.recurrent))
+        object.__setattr__(self, "trunk_layout", trunk)
 
     def initialise(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         trunks = self.trunk_layout.initialise(self.sharing.trunks, generator)
@@ -71,8 +70,8 @@ class Actor:
         keep: Tensor | None,
     ) -> tuple[Distribution, Tensor | None]:
         """What agents would do: observation [R, K, C, L, O] → distribution, and the GRU state after the last step."""
-        features, hidden = trunk(self.trunk_layout.views(select(trunks, owners.trunk)), observation, hidden, keep)
-        p = self.head_layout.views(select(heads, owners.head))
+        p = self.trunk_layout.views(select(trunks, owners.trunk)) | self.head_layout.views(select(heads, owners.head))
+        features, hidden = trunk(p, observation, hidden, keep)
         outputs = head(p, "head", features)
         if self.action.kind == "gaussian":
             return Distribution(outputs, self.std(p["head.log_std"]).expand_as(outputs)), hidden

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -22,10 +21,11 @@ class Critic:
     recurrent: bool
     sharing: Sharing
 
-    @cached_property
-    def layout(self) -> Layout:
+    layout: Layout = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
         shapes = trunk_shapes(self.state_size, self.hidden_size, self.recurrent)
-        return Layout(shapes | head_shapes("v_out", self.hidden_size, 1, 1.0))
+        object.__setattr__(self, "layout", Layout(shapes | head_shapes("v_out", self.hidden_size, 1, 1.0)))
 
     def initialise(self, generator: torch.Generator) -> Tensor:
         return self.layout.initialise(self.sharing.trunks, generator)

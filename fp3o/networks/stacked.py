@@ -76,8 +76,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         # A product with one column takes another BLAS routine when it stands alone than in a batch; padded to two
         # columns a seed by itself and the same seed in a stack agree bit for bit.
         weight, bias = F.pad(weight, (0, 1)), F.pad(bias, (0, 1))
-    y = torch.baddbmm(bias.flatten(0, 1)[:, None], x.flatten(0, 1), weight.flatten(0, 1))
-    return y.view(*x.shape[:-1], -1)[..., :outputs]
+    # Not baddbmm: it copies the bias to all rows first, and a compiler cannot fuse that with what follows.
+    y = torch.bmm(x.flatten(0, 1), weight.flatten(0, 1)).view(*x.shape[:-1], -1)
+    return y.add_(bias[:, :, None])[..., :outputs]
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -86,9 +87,19 @@ def sigmoid(x: Tensor) -> Tensor:
     return 0.5 * torch.tanh(0.5 * x) + 0.5
 
 
-def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Layer normalisation over features with one scale and shift per owner (ε = 1e-5)."""
-    return F.layer_norm(x, x.shape[-1:]) * weight[:, :, None] + bias[:, :, None]
+def standardised(x: Tensor) -> Tensor:
+    """Layer normalisation over features (ε = 1e-5) without scale and shift, which `folded` moves into what follows."""
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def folded(p: dict[str, Tensor], norm: str, layer: str, suffix: str = "") -> tuple[Tensor, Tensor]:
+    """Weight and bias of a linear layer with the scale and shift of the LayerNorm before it multiplied in.
+
+    The same function of the same parameters, but the work is per weight instead of per sample.
+    """
+    weight = p[f"{layer}.weight{suffix}"]
+    bias = p[f"{layer}.bias{suffix}"] + (p[f"{norm}.bias"][..., None] * weight).sum(-2)
+    return p[f"{norm}.weight"][..., None] * weight, bias
 
 
 def _norm(name: str, size: int) -> dict[str, tuple[tuple[int, ...], Initialiser]]:
@@ -121,21 +132,19 @@ def head_shapes(name: str, hidden: int, outputs: int, gain: float) -> dict[str, 
 
 
 def trunk(p: dict[str, Tensor], x: Tensor, hidden: Tensor | None, keep: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Features of chunks [R, K, C, L, in] → [R, K, C, L, H], and the GRU state after the last step.
+    """Features of chunks [R, K, C, L, in] → [R, K, C, L, H] before the last scale and shift, and the last GRU state.
 
     hidden [R, K, C, H] is the state before the first step; keep [R, K, C, L] is 0 where a step starts an episode.
     """
     replicas, agents, chunks, length, _ = x.shape
     owners = p["fc1.bias"].shape[1]  # 1: all agents fold into the rows of one network
-    x = x.reshape(replicas, owners, -1, x.shape[-1])
-    x = layer_norm(x, p["feature_norm.weight"], p["feature_norm.bias"])
-    for name in ("fc1", "fc2"):
-        x = F.relu(linear(x, p[f"{name}.weight"], p[f"{name}.bias"]))
-        x = layer_norm(x, p[f"{name}_norm.weight"], p[f"{name}_norm.bias"])
+    x = standardised(x.reshape(replicas, owners, -1, x.shape[-1]))
+    x = standardised(F.relu(linear(x, *folded(p, "feature_norm", "fc1"))))
+    x = standardised(F.relu(linear(x, *folded(p, "fc1_norm", "fc2"))))
     if "gru.weight_ih" in p:
         assert hidden is not None
         assert keep is not None
-        inputs = linear(x, p["gru.weight_ih"], p["gru.bias_ih"]).unflatten(2, (-1, length))
+        inputs = linear(x, *folded(p, "fc2_norm", "gru", "_ih")).unflatten(2, (-1, length))
         state = hidden.reshape(replicas, owners, -1, hidden.shape[-1])
         mask = keep.reshape(replicas, owners, -1, length)
         outputs = []
@@ -143,7 +152,7 @@ def trunk(p: dict[str, Tensor], x: Tensor, hidden: Tensor | None, keep: Tensor |
             state = _gru_step(p, inputs[:, :, :, step], state * mask[:, :, :, step, None])
             outputs.append(state)
         hidden = state.reshape(replicas, agents, chunks, -1)
-        x = layer_norm(torch.stack(outputs, 3).flatten(2, 3), p["gru_norm.weight"], p["gru_norm.bias"])
+        x = standardised(torch.stack(outputs, 3).flatten(2, 3))
     return x.reshape(replicas, agents, chunks, length, -1), hidden
 
 
@@ -158,7 +167,7 @@ def _gru_step(p: dict[str, Tensor], inputs: Tensor, state: Tensor) -> Tensor:
 
 
 def head(p: dict[str, Tensor], name: str, features: Tensor) -> Tensor:
-    """The last linear layer: [R, K, C, L, H] → [R, K, C, L, out]."""
-    owners = p[f"{name}.bias"].shape[1]
-    rows = features.reshape(features.shape[0], owners, -1, features.shape[-1])
-    return linear(rows, p[f"{name}.weight"], p[f"{name}.bias"]).reshape(*features.shape[:-1], -1)
+    """The last linear layer on a trunk's features: [R, K, C, L, H] → [R, K, C, L, out]; p holds the trunk's rows too."""
+    weight, bias = folded(p, "gru_norm" if "gru_norm.weight" in p else "fc2_norm", name)
+    rows = features.reshape(features.shape[0], bias.shape[1], -1, features.shape[-1])
+    return linear(rows, weight, bias).reshape(*features.shape[:-1], -1)
