@@ -7,7 +7,7 @@ export DVC_NO_ANALYTICS := 1
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup lint test test-slow
+.PHONY: setup reproduce paper lint test test-slow
 
 setup: .venv/installed
 
@@ -18,10 +18,22 @@ setup: .venv/installed
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
+# A real, small reproduction: trains for some minutes on two cores.
+reproduce: setup
+	$(BIN)/snakemake --config suite=quick
+	@echo "Open results/quick/report/index.html"
+
+# Every table and figure of the paper from the runs that exist; trains nothing.
+paper: setup
+	test ! -f dvc.lock || $(BIN)/dvc pull
+	$(BIN)/snakemake available
+	@echo "Open results/paper/report/index.html"
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow
 
 test: lint
 	$(BIN)/pytest -n 2 -m "not slow and not slurm and not s3"

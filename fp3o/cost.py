@@ -65,7 +65,7 @@ def _train(suite: plan.Suite, cell: plan.Cell, iterations: int, path: str) -> di
     for layer in suite.overrides_of(cell):
         values.update(layer)
     values["total_steps"] = steps
-    out = plan.suite_root(suite.name) / "scratch" / "cost" / f"{iterations}"
+    out = plan.suite_root(suite.name) / "measuring" / f"{iterations}"
     short = plan.resolve(cell, values)
     folder = plan.run_directory(out, short, 0)
     shutil.rmtree(folder.parent, ignore_errors=True)  # A finished run would not be trained again.

@@ -49,8 +49,16 @@ def save(message: str = "") -> list[str]:
         objects = _finished_objects(plan.suite_root(TRACKED) / "runs")
         _refuse_if_too_large(objects)
         provenance.write_json(provenance.manifest_path(TRACKED), provenance.manifest(suite))
-        _dvc("commit", "--force", STAGE)
-        _dvc("push", STAGE)
+        deadline = time.monotonic() + LOCK_WAIT_SECONDS
+        while True:
+            _dvc("commit", "--force", STAGE)
+            _dvc("push", STAGE)
+            if not (absent := _locked_objects()[1]):
+                break
+            # A sweep published a run between DVC's two readings of the folder: what it locked is not what it stored.
+            if time.monotonic() > deadline:
+                raise UserError(f"{len(absent)} files could not be stored, e.g. {absent[0]}: they keep changing")
+            time.sleep(RETRY_SECONDS)
         removed = _prune_store(delete=True)
         lines = [f"{len(objects)} files of {len(provenance.manifest(suite)['runs'])} runs are in {STORE}/"]
         lines += [f"{len(removed)} superseded objects removed from {STORE}/"] if removed else []
@@ -165,28 +173,32 @@ def _size(folder: Path) -> int:
 
 def _prune_store(delete: bool) -> list[tuple[Path, int]]:
     """Objects in the store that dvc.lock does not refer to."""
-    wanted = _locked_objects()
+    wanted, absent = _locked_objects()
+    if absent:
+        raise UserError(f"{absent[0]} is in dvc.lock and not in the store: `fp3o save` first; nothing was removed")
     unwanted = []
     for path in sorted((STORE / "files" / "md5").glob("??/*")):
-        if path.parent.name + path.name not in wanted:
+        if path not in wanted:
             unwanted.append((path, path.stat().st_size))
             if delete:
-                path.chmod(0o644)
                 path.unlink()
     return unwanted
 
 
-def _locked_objects() -> set[str]:
-    """Names of every object of the runs in dvc.lock; other stages keep theirs in git."""
+def _locked_objects() -> tuple[set[Path], list[Path]]:
+    """Where the objects of the runs in dvc.lock belong in the store, and which of them are not there."""
     lock = Path("dvc.lock")
     if not lock.is_file():
-        return set()
-    wanted: set[str] = set()
+        return set(), []
+    wanted: set[Path] = set()
     document: dict[str, Any] = yaml.safe_load(lock.read_text())
     for out in document["stages"].get(STAGE, {}).get("outs", []):
-        name = out["md5"]
-        listing = STORE / "files" / "md5" / name[:2] / name[2:]
-        if not listing.is_file():
-            raise UserError(f"{listing} is not in the store: `dvc push` first; nothing was removed")
-        wanted.update([name, *(entry["md5"] for entry in json.loads(listing.read_text()))])
-    return wanted
+        listing = _object(out["md5"])
+        wanted.add(listing)
+        if listing.is_file():
+            wanted.update(_object(entry["md5"]) for entry in json.loads(listing.read_text()))
+    return wanted, sorted(path for path in wanted if not path.is_file())
+
+
+def _object(name: str) -> Path:
+    return STORE / "files" / "md5" / name[:2] / name[2:]
