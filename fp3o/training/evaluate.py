@@ -86,8 +86,13 @@ class Evaluator:
         self.env.close()
 
 
-def evaluate_run(folder: Path, episodes: int, seed: int, watch: Watch | None = None) -> list[Episode]:
-    """Play the final policy of a finished run; `watch` sees the environments before every step."""
+def evaluate_run(
+    folder: Path, episodes: int, seed: int, watch: Watch | None = None, stream: str = "evaluate", iteration: int = 0
+) -> list[Episode]:
+    """Play the final policy of a finished run; `watch` sees the environments before every step.
+
+    The run's own seed, stream "evaluation" and its last iteration give the start states of its last evaluation.
+    """
     torch.set_num_threads(1)
     document = records.read_run(folder / records.RUN)
     tensors, metadata = checkpoint.load(folder / records.CHECKPOINT)
@@ -105,6 +110,6 @@ def evaluate_run(folder: Path, episodes: int, seed: int, watch: Watch | None = N
     evaluator = Evaluator(cell, options, actor, 1, episodes)
     trunk, head = (torch.as_tensor(tensors[name])[None] for name in ("actor.trunk", "actor.head"))
     try:
-        return evaluator.run(trunk, head, [seed], "evaluate", 0, watch)[0]
+        return evaluator.run(trunk, head, [seed], stream, iteration, watch)[0]
     finally:
         evaluator.close()
