@@ -1,9 +1,9 @@
 """How fast is one minibatch step of FP3O on a task of HalfCheetah's size? One JSON line.
 
-Five seeds learn at once in our stacked step, eager and compiled, against (a) five separate sets of plain torch.nn modules
-and (b) the pattern of the research forks: NumPy buffers that are indexed and uploaded again for every minibatch, one
-agent after the other where nothing is shared. Everything runs in this process on one thread, in turns, and the best of
-several rounds counts, so that neighbours on the machine disturb all alike.
+Five seeds learn at once in our stacked step, eager and compiled, against (a) five separate sets of plain torch.nn
+modules and (b) the pattern of the research forks: NumPy buffers that are indexed and uploaded again for every
+minibatch, one agent after the other where nothing is shared. Everything runs in this process on one thread, in turns,
+and the best of several rounds counts, so that neighbours on the machine disturb all alike.
 """
 
 from __future__ import annotations

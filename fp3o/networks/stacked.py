@@ -167,7 +167,7 @@ def _gru_step(p: dict[str, Tensor], inputs: Tensor, state: Tensor) -> Tensor:
 
 
 def head(p: dict[str, Tensor], name: str, features: Tensor) -> Tensor:
-    """The last linear layer on a trunk's features: [R, K, C, L, H] → [R, K, C, L, out]; p holds the trunk's rows too."""
+    """The last linear layer on a trunk's features: [R, K, C, L, H] → [R, K, C, L, out]; p has the trunk too."""
     weight, bias = folded(p, "gru_norm" if "gru_norm.weight" in p else "fc2_norm", name)
     rows = features.reshape(features.shape[0], bias.shape[1], -1, features.shape[-1])
     return linear(rows, weight, bias).reshape(*features.shape[:-1], -1)

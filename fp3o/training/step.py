@@ -65,6 +65,7 @@ class Shares(NamedTuple):
 
     policy: Tensor  # [R, K]
     value: Tensor  # [R, K]
+    sample: Tensor  # [R, K] one over the samples of an agent
     mean: Tensor  # [R, K]
     std: Tensor  # [R, K]
 
@@ -122,7 +123,9 @@ class Stepper:
         self._identity_head = sharing.head == tuple(range(sharing.agents))
         # Sums of the statistics over the steps a replica took, and in the last column their number.
         self.totals = torch.zeros(replicas, len(StepStatistics._fields) + 1, device=device)
-        self._count, self._gradients, self._apply = (compiler(f) for f in (self.count, self.gradients, self.apply))
+        self._whole: Callable[..., StepStatistics] = compiler(self.whole)
+        self._count, self._gradients = compiler(self.count), compiler(self.gradients)
+        self._apply: Callable[..., StepStatistics] = compiler(self.apply)
 
     def begin(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind) -> Step:
         """What steps of a turn are called with: the rows of their samples."""
@@ -134,20 +137,17 @@ class Stepper:
 
     def step(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind, rows: Tensor) -> StepStatistics:
         """One gradient step on the samples at `rows` [R, K, units, L], in slices whose gradients add up."""
+        units = self.slice_units(rows)
+        if units >= rows.shape[2]:
+            return self._whole(rollout, samples, crew, kind, rows)
         shares = self._count(samples, crew, rows, kind)
-        gradients: tuple[Tensor, ...] | None = None
-        parts = []
-        for part in rows.split(self.slice_units(rows), 2):
-            gradient, *pieces = self._gradients(self.parameters, rollout, samples, crew, shares, part, kind)
-            gradients = gradient if gradients is None else tuple(map(torch.add, gradients, gradient))
-            parts.append(pieces)
-        norms = self._apply(gradients, crew, kind)
-        sums = parts[0] if len(parts) == 1 else [torch.stack(x).sum(0) for x in zip(*parts, strict=True)]
-        statistics = StepStatistics(*sums, *norms)
-        took = crew.rows.any(1)
-        columns = torch.stack([*(x.mean(1) for x in statistics), took.float()], 1)
-        self.totals.add_(torch.where(took[:, None], columns, 0.0))
-        return statistics
+        parts = [self._gradients(rollout, samples, crew, shares, part, kind) for part in rows.split(units, 2)]
+        return self._apply([torch.stack(x).sum(0) for x in zip(*parts, strict=True)], crew, kind)
+
+    def whole(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind, rows: Tensor) -> StepStatistics:
+        """A step without slices, as one program."""
+        shares = self.count(samples, crew, rows, kind)
+        return self.apply(self.gradients(rollout, samples, crew, shares, rows, kind), crew, kind)
 
     def slice_units(self, rows: Tensor) -> int:
         """Units per slice: fixed by the cell's `slice_rows`, never by the machine or the number of replicas."""
@@ -172,34 +172,22 @@ class Stepper:
         per_head = torch.bmm(alive.sum(-1)[:, None], crew.head_members)[:, 0].clamp(min=1)  # [R, heads]
         heads = (crew.head_members.sum(1) > 0).float() @ self.head_trunk  # [R, trunks] heads that learn
         policy = crew.learns / (per_head.gather(1, crew.head) * heads.gather(1, crew.trunk).clamp(min=1))
-        return Shares(policy, crew.learns / owned.gather(1, crew.trunk), mean, std)
+        sample = torch.full_like(policy, 1 / returns.shape[2])
+        return Shares(policy, crew.learns / owned.gather(1, crew.trunk), sample, mean, std)
 
     def gradients(
-        self,
-        parameters: Parameters,
-        rollout: Rollout,
-        samples: Tensor,
-        crew: Crew,
-        shares: Shares,
-        rows: Tensor,
-        kind: Kind,
-    ) -> tuple[Any, ...]:
-        """Gradients of all parameters, and the parts of the loss. One function, so that it compiles as one program."""
-        loss, *pieces = self.loss(parameters, rollout, samples, crew, shares, rows, kind)
-        gradients = torch.autograd.grad(loss, list(parameters), allow_unused=True, materialize_grads=True)
-        return (gradients, *pieces)
+        self, rollout: Rollout, samples: Tensor, crew: Crew, shares: Shares, rows: Tensor, kind: Kind
+    ) -> list[Tensor]:
+        """Gradients of trunk, head and critic, then the parts of the loss: all add up over slices."""
+        loss, *pieces = self.loss(rollout, samples, crew, shares, rows, kind)
+        gradients = torch.autograd.grad(loss, list(self.parameters), allow_unused=True, materialize_grads=True)
+        return [*gradients, *pieces]
 
     def loss(
-        self,
-        parameters: Parameters,
-        rollout: Rollout,
-        samples: Tensor,
-        crew: Crew,
-        shares: Shares,
-        rows: Tensor,
-        kind: Kind,
+        self, rollout: Rollout, samples: Tensor, crew: Crew, shares: Shares, rows: Tensor, kind: Kind
     ) -> tuple[Tensor, ...]:
         """The loss of all replicas together (their gradients do not meet), and its parts per agent [R, K]."""
+        parameters = self.parameters
         column = samples.index_select(0, rows.flatten()).view(*rows.shape, -1).unbind(-1)
         keep = column[Column.KEEP]
         epsilon = crew.clip_range[:, :, None, None]
@@ -224,8 +212,8 @@ class Stepper:
             policy = -(alive * surrogate).flatten(2).sum(-1)
             entropy = (alive * self.actor.entropy(distribution, crew.used)).flatten(2).sum(-1)
             ratio = log_ratio.detach().exp()
-            mean_ratio = ratio.flatten(2).mean(-1)
-            outside = ((ratio - 1).abs() > epsilon).float().flatten(2).mean(-1)
+            mean_ratio = shares.sample * ratio.flatten(2).sum(-1)
+            outside = shares.sample * ((ratio - 1).abs() > epsilon).float().flatten(2).sum(-1)
         if kind.learn != "actor":
             hidden = pick_first(rollout.hidden_critic, rows)
             predicted, _ = self.critic.value(parameters.critic, owners.trunk, pick(rollout.state, rows), hidden, keep)
@@ -236,24 +224,29 @@ class Stepper:
         return loss, policy.detach(), entropy.detach(), value.detach(), mean_ratio, outside
 
     @torch.no_grad()
-    def apply(self, gradients: tuple[Tensor, ...], crew: Crew, kind: Kind) -> tuple[Tensor, Tensor]:
-        """Clip gradient norms per trunk owner and take an Adam step; a replica with a non-finite norm stops."""
+    def apply(self, sums: list[Tensor], crew: Crew, kind: Kind) -> StepStatistics:
+        """Clip gradient norms per trunk owner and take an Adam step; a replica whose numbers are not finite stops."""
         settings, eps = self.settings, self.settings.adam_eps
-        trunk, head, critic = gradients
-        actor_norm = (squared_norm(trunk) + squared_norm(head) @ self.head_trunk).sqrt()  # [R, trunks]
-        critic_norm = squared_norm(critic).sqrt()
-        self.running.logical_and_((actor_norm + critic_norm).sum(1).isfinite())
+        trunk, head, critic, *pieces = sums
+        # Sums over heads of a trunk, not a matrix product, whose rounding depends on the number of replicas.
+        of_heads = (squared_norm(head)[..., None] * self.head_trunk).sum(1)
+        actor_norm, critic_norm = (squared_norm(trunk) + of_heads).sqrt(), squared_norm(critic).sqrt()  # [R, trunks]
+        statistics = StepStatistics._make((*pieces, actor_norm, critic_norm))
+        columns = torch.stack([x.mean(1) for x in statistics], 1)
+        self.running.logical_and_(columns.isfinite().all(1))
         rows = crew.rows & self.running[:, None]
         if kind.learn != "critic":
             factor = clip_factor(actor_norm, settings.gradient_clip)
-            head_factor = factor @ self.head_trunk.T
+            head_factor = (factor[:, None] * self.head_trunk).sum(-1)
             head_rows = crew.head_rows & self.running[:, None]
             adam_(self.parameters.trunk, trunk * factor[..., None], self.moments.trunk, settings.actor_lr, eps, rows)
             adam_(self.parameters.head, head * head_factor[..., None], self.moments.head, self.head_lr, eps, head_rows)
         if kind.learn != "actor":
             critic = critic * clip_factor(critic_norm, settings.gradient_clip)[..., None]
             adam_(self.parameters.critic, critic, self.moments.critic, settings.critic_lr, eps, rows)
-        return actor_norm, critic_norm
+        took = crew.rows.any(1, keepdim=True)
+        self.totals.add_(torch.where(took, torch.cat((columns, took.float()), 1), 0.0))
+        return statistics
 
     def owners(self, crew: Crew, kind: Kind) -> Owners:
         """Rows to gather; none where agent a uses row a and all agents stand in order."""
