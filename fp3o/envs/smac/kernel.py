@@ -158,7 +158,7 @@ def give_orders(rules: Rules, b: Battles, n: int, actions: Array) -> None:
 
 
 @compiled
-def separation_of(rules: Rules, b: Battles, n: int, u: int, v: int) -> np.float32:
+def distance_between(b: Battles, n: int, u: int, v: int) -> np.float32:
     """Centre distance of two units."""
     dx, dy = b.x[n, v] - b.x[n, u], b.y[n, v] - b.y[n, u]
     return F(math.sqrt(dx * dx + dy * dy))
@@ -246,7 +246,7 @@ def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles,
         if t >= 0:
             if not looks or b.windup[n, u] > ZERO:
                 continue
-            gap = separation_of(rules, b, n, u, t) - rules.radius[u] - rules.radius[t]
+            gap = distance_between(b, n, u, t) - rules.radius[u] - rules.radius[t]
             if gap <= rules.reach[u] or not (rules.scripted[u] or rules.melee[u]):
                 b.has_spot[n, u] = False
                 continue
@@ -259,7 +259,7 @@ def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles,
         for v in range(first, last):
             if not b.alive[n, v]:
                 continue
-            gap = separation_of(rules, b, n, u, v) - rules.radius[u] - rules.radius[v]
+            gap = distance_between(b, n, u, v) - rules.radius[u] - rules.radius[v]
             if rules.scripted[u] and gap > rules.scan[u] and (v != t or gap > rules.scan[u] + LEASH):
                 continue
             score = gap
