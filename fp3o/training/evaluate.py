@@ -17,7 +17,7 @@ from fp3o.networks.sharing import sharing
 from fp3o.plan import Cell
 from fp3o.settings import Settings
 from fp3o.training import checkpoint, records
-from fp3o.training.rollout import Policy
+from fp3o.training.rollout import Policy, playable
 from fp3o.training.step import Compiler
 from fp3o.training.update import networks
 
@@ -66,11 +66,9 @@ class Evaluator:
         for _ in range(env.spec.episode_limit):
             if watch is not None:
                 watch(env)
-            _, action = policy.act(snapshot, keep, None)
-            actions = action.reshape(env.slots, env.spec.agents, -1)
-            if env.spec.action.kind == "gaussian":
-                # A diverged replica is still played: what it does is not shown, but must not stop the others.
-                actions = np.nan_to_num(actions, nan=0.0, posinf=0.0, neginf=0.0)
+            location, action = policy.act(snapshot, keep, None)
+            # A diverged replica is still played: what it does is not shown, but must not stop the others.
+            actions, _ = playable(env.spec.action, location, action, snapshot)
             transition = env.step(actions)
             snapshot = transition.snapshot
             keep = np.ones(shape, np.float32)

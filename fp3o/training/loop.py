@@ -190,7 +190,7 @@ class Run:
     def _final(self) -> None:
         """Score the final policy on more episodes, where the cell asks for it."""
         count = self.settings.final_episodes
-        if count <= self.settings.evaluation_episodes:
+        if count <= self.settings.evaluation_episodes or len(self.diverged) == len(self.seeds):
             return
         evaluator = Evaluator(
             self.plan.cell, self.plan.options, self.learner.actor, len(self.seeds), count, self.path.threads

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
-from fp3o.envs.protocol import BatchEnv, Episode, Snapshot
+from fp3o.envs.protocol import ActionSpec, BatchEnv, Episode, Snapshot
 from fp3o.networks.actor import Actor, Distribution, Owners
 from fp3o.networks.critic import Critic
 from fp3o.settings import Settings
@@ -92,6 +92,33 @@ class Policy:
         return distribution.location[:, :, :, 0].transpose(1, 2), action[:, :, :, 0].transpose(1, 2), hidden
 
 
+NONE = np.empty(0, np.intp)
+
+
+def playable(
+    spec: ActionSpec, location: NDArray[Any], action: NDArray[Any], snapshot: Snapshot
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Actions [N, A, …] an engine takes, from [R, N, A, …], and slots whose policy gave no finite distribution.
+
+    Those do nothing, or the first thing that is legal: a diverged replica must not stop the others.
+    """
+    slots, agents = snapshot.alive.shape
+    actions = action.reshape(slots, agents, -1)
+    continuous = spec.kind == "gaussian"
+    numbers = action if continuous else location
+    if np.isfinite(numbers).all():
+        return actions, NONE
+    bad = ~np.isfinite(numbers).reshape(slots, -1).all(1)
+    actions = actions.copy()
+    if continuous or snapshot.available is None:
+        actions[bad] = 0
+    else:
+        ends = np.cumsum(spec.sizes)
+        for part, (end, size) in enumerate(zip(ends, spec.sizes, strict=True)):
+            actions[bad, :, part] = snapshot.available[bad, :, end - size : end].argmax(-1)
+    return actions, np.flatnonzero(bad)
+
+
 class Collected(NamedTuple):
     """A rollout on the learner's device and what happened in it."""
 
@@ -147,7 +174,6 @@ class Collector:
         episodes: list[list[Episode]] = [[] for _ in seeds]
         limits: list[Limit] = []
         broken: dict[int, str] = {}
-        continuous = env.spec.action.kind == "gaussian"
         snapshot = env.snapshot()
         for time in range(self.settings.rollout_length):
             arrays["observation"][:, time] = snapshot.observation.reshape(shape)
@@ -162,9 +188,9 @@ class Collector:
             location, action = policy.act(snapshot, self.keep, noise[:, time])
             arrays["location"][:, time] = location
             arrays["action"][:, time] = action
-            actions = action.reshape(env.slots, env.spec.agents, -1)
-            if continuous and not np.isfinite(actions).all():
-                actions = self._mend(actions, broken)
+            actions, bad = playable(env.spec.action, location, action, snapshot)
+            for slot in bad:
+                broken.setdefault(int(slot) // self.slots, "action")
             transition = env.step(actions)
             snapshot = transition.snapshot
             arrays["reward"][:, time] = transition.reward.reshape(shape[:3])
@@ -208,13 +234,6 @@ class Collector:
             gaussian = spec.action.kind == "gaussian"
             draws.append(source.standard_normal(shape, np.float32) if gaussian else source.random(shape, np.float32))
         return torch.from_numpy(np.stack(draws))
-
-    def _mend(self, actions: NDArray[Any], broken: dict[int, str]) -> NDArray[Any]:
-        """Zeros for a replica whose actions are not finite: its environments go on, its training has ended."""
-        finite = np.isfinite(actions).reshape(self.replicas, -1).all(1)
-        for replica in np.flatnonzero(~finite):
-            broken.setdefault(int(replica), "action")
-        return np.where(np.repeat(finite, self.slots)[:, None, None], actions, 0).astype(actions.dtype)
 
     @torch.no_grad()
     def _finish(self, snapshot: Snapshot, limits: list[Limit]) -> Rollout:
