@@ -133,31 +133,29 @@ def _of_one(learner: Learner, seed: int, iteration: int, deaths: bool, starts_ep
 
 @torch.no_grad()
 def _played(learner: Learner, rollout: Rollout) -> Rollout:
-    """With the log-probabilities and distributions of the learner's policy as it stands; Gaussian actions around it."""
+    """With log-probabilities, distributions and hidden states of the learner's policy as it stands, step by step."""
     everyone = learner.crew(Turn(1))
     owners = learner.stepper.owners(everyone, Kind("own", None, "actor", True))
-    parameters = learner.stepper.parameters
+    trunks, heads, _ = learner.stepper.parameters
+    hidden = None if rollout.hidden_actor is None else rollout.hidden_actor[:, 0].transpose(1, 2)
+    played = []
+    for time in range(rollout.log_prob.shape[1]):
 
-    def by_agent(x: Tensor) -> Tensor:  # [R, T, N, A, …] → [R, A, T·N, 1, …]
-        return x.movedim(3, 1).flatten(2, 3)[:, :, :, None]
+        def now(x: Tensor, time: int = time) -> Tensor:  # [R, T, N, A, …] → [R, A, N, 1, …]
+            return x[:, time].transpose(1, 2)[:, :, :, None]
 
-    agents, (times, slots) = learner.spec.agents, rollout.log_prob.shape[1:3]
-
-    def by_time(x: Tensor) -> Tensor:
-        return x[:, :, :, 0].unflatten(2, (times, slots)).movedim(1, 3).contiguous()
-
-    hidden = None if rollout.hidden_actor is None else by_agent(rollout.hidden_actor)[:, :, :, 0]
-    distribution, _ = learner.actor.distribution(
-        parameters.trunk,
-        parameters.head,
-        owners,
-        by_agent(rollout.observation),
-        None if rollout.available is None else by_agent(rollout.available),
-        hidden,
-        by_agent(rollout.keep[..., None].expand(-1, -1, -1, agents)),
-    )
-    action = by_agent(rollout.action)
-    if distribution.std is not None:
-        action = distribution.location + distribution.std * action
-    log_prob = learner.actor.log_prob(distribution, action, everyone.used)
-    return rollout._replace(action=by_time(action), log_prob=by_time(log_prob), location=by_time(distribution.location))
+        before = hidden
+        keep = now(rollout.keep[..., None].expand_as(rollout.log_prob))
+        available = None if rollout.available is None else now(rollout.available)
+        distribution, hidden = learner.actor.distribution(
+            trunks, heads, owners, now(rollout.observation), available, hidden, keep
+        )
+        action = now(rollout.action)
+        if distribution.std is not None:
+            action = distribution.location + distribution.std * action
+        log_prob = learner.actor.log_prob(distribution, action, everyone.used)
+        row = {"action": action, "log_prob": log_prob, "location": distribution.location}
+        if before is not None:
+            row["hidden_actor"] = before[:, :, :, None]
+        played.append({name: x[:, :, :, 0].transpose(1, 2) for name, x in row.items()})
+    return rollout._replace(**{name: torch.stack([row[name] for row in played], 1) for name in played[0]})

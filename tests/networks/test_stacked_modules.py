@@ -1,0 +1,235 @@
+"""A stack of networks computes what separate torch.nn modules compute, values and gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from synthetic import ACTIONS, SETTINGS, make_spec, with_settings
+from torch import Tensor, nn
+
+from fp3o.envs.protocol import ActionSpec
+from fp3o.networks.actor import Actor, Owners
+from fp3o.networks.critic import Critic
+from fp3o.networks.sharing import SHARINGS, sharing
+from fp3o.networks.stacked import Layout
+from fp3o.training.update import initialise, networks
+
+REPLICAS, CHUNKS, LENGTH = 2, 4, 3
+
+
+class PlainTrunk(nn.Module):
+    def __init__(self, inputs: int, hidden: int, recurrent: bool) -> None:
+        super().__init__()
+        self.feature_norm = nn.LayerNorm(inputs)
+        self.fc1, self.fc1_norm = nn.Linear(inputs, hidden), nn.LayerNorm(hidden)
+        self.fc2, self.fc2_norm = nn.Linear(hidden, hidden), nn.LayerNorm(hidden)
+        if recurrent:
+            self.gru, self.gru_norm = nn.GRUCell(hidden, hidden), nn.LayerNorm(hidden)
+
+    def forward(self, x: Tensor, hidden: Tensor | None, keep: Tensor) -> Tensor:  # x [C, L, in]
+        x = self.fc1_norm(torch.relu(self.fc1(self.feature_norm(x))))
+        x = self.fc2_norm(torch.relu(self.fc2(x)))
+        if hidden is None:
+            return x
+        outputs = []
+        for step in range(x.shape[1]):
+            hidden = self.gru(x[:, step], hidden * keep[:, step, None])
+            outputs.append(hidden)
+        return self.gru_norm(torch.stack(outputs, 1))
+
+
+class PlainHead(nn.Module):
+    def __init__(self, name: str, hidden: int, outputs: int, stds: int) -> None:
+        super().__init__()
+        layer = nn.Linear(hidden, outputs)
+        if stds:
+            layer.log_std = nn.Parameter(torch.zeros(stds))
+        setattr(self, name, layer)
+
+
+def tied(module: nn.Module, layout: Layout, row: Tensor) -> nn.Module:
+    """The module with the parameters of a row of a flat buffer."""
+    views = layout.views(row)
+    for name, parameter in module.named_parameters():
+        value = views[name]
+        parameter.data.copy_(value.T if value.dim() == 2 else value)
+    return module
+
+
+def gradient_row(module: nn.Module, layout: Layout, row: Tensor) -> None:
+    """Add the module's gradients into a row of a flat buffer."""
+    views = layout.views(row)
+    for name, parameter in module.named_parameters():
+        assert parameter.grad is not None
+        views[name].add_(parameter.grad.T if parameter.grad.dim() == 2 else parameter.grad)
+
+
+def density(actor: Actor, module: nn.Module, features: Tensor, available: Tensor | None, action: Tensor):  # type: ignore[no-untyped-def]
+    """log π(action) and entropy as torch.distributions has them."""
+    outputs = module.head(features)  # type: ignore[operator]
+    if actor.action.kind == "gaussian":
+        psi = module.head.log_std  # type: ignore[union-attr]
+        std = 0.5 * torch.sigmoid(psi) if actor.gaussian_std == "sigmoid" else psi.exp()  # type: ignore[arg-type, operator]
+        normal = torch.distributions.Normal(outputs, std.expand_as(outputs))
+        return normal.log_prob(action).sum(-1), normal.entropy().sum(-1)
+    assert available is not None
+    parts = outputs.masked_fill(~available, -1e10).split(actor.action.sizes, -1)
+    choices = [torch.distributions.Categorical(logits=part) for part in parts]
+    log_prob = sum(c.log_prob(action[..., i]) for i, c in enumerate(choices))
+    return log_prob, sum(c.entropy() for c in choices) / len(choices)
+
+
+def inputs(actor: Actor, critic: Critic, agents: int) -> dict[str, Tensor | None]:
+    source = torch.Generator().manual_seed(5)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(REPLICAS, agents, CHUNKS, *shape, generator=source)
+
+    available, action = None, normal(LENGTH, actor.action.width)
+    if actor.action.kind == "categorical":
+        available = normal(LENGTH, actor.action.parameters) > -0.5
+        first = [sum(actor.action.sizes[:i]) for i in range(len(actor.action.sizes))]
+        available[..., first] = True
+        action = torch.zeros_like(action)
+    keep = (normal(LENGTH) > -0.5).float()
+    recurrent = actor.recurrent
+    return {
+        "observation": normal(LENGTH, actor.observation_size),
+        "state": normal(LENGTH, critic.state_size),
+        "action": action,
+        "available": available,
+        "keep": keep,
+        "hidden_actor": normal(actor.hidden_size) if recurrent else None,
+        "hidden_critic": normal(actor.hidden_size) if recurrent else None,
+        "weight": normal(LENGTH) / (agents * CHUNKS * LENGTH),
+    }
+
+
+@pytest.mark.parametrize("recurrent", [False, True], ids=["mlp", "gru"])
+@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
+@pytest.mark.parametrize("kind", SHARINGS)
+def test_stack_equals_separate_modules(kind: str, action: ActionSpec, recurrent: bool) -> None:
+    torch.manual_seed(0)
+    settings = with_settings(recurrent=recurrent, hidden_size=16)
+    spec = make_spec(agents=4, action=action)
+    owners = sharing(kind, spec.agent_types)
+    actor, critic = networks(spec, owners, "mappo", settings)
+    initial = initialise(actor, critic, range(REPLICAS))
+    # Away from the start, where biases are 0 and scales 1.
+    trunks, heads, critics = (p.add(0.05 * torch.randn_like(p)).requires_grad_() for p in initial)
+    data = inputs(actor, critic, spec.agents)
+
+    rows = Owners(*(torch.tensor(o).expand(REPLICAS, -1) for o in (owners.trunk, owners.head)))
+    distribution, _ = actor.distribution(
+        trunks, heads, rows, data["observation"], data["available"], data["hidden_actor"], data["keep"]
+    )
+    log_prob, entropy = actor.log_prob(distribution, data["action"]), actor.entropy(distribution)
+    value, _ = critic.value(critics, rows.trunk, data["state"], data["hidden_critic"], data["keep"])
+    loss = (data["weight"] * (log_prob + 0.5 * entropy + value)).sum()
+    ours = torch.autograd.grad(loss, (trunks, heads, critics))
+
+    theirs = [torch.zeros_like(p) for p in (trunks, heads, critics)]
+    for replica in range(REPLICAS):
+        plain_trunks = [
+            tied(PlainTrunk(spec.observation_size, 16, recurrent), actor.trunk_layout, row) for row in trunks[replica]
+        ]
+        stds = action.width if action.kind == "gaussian" else 0
+        plain_heads = [
+            tied(PlainHead("head", 16, action.parameters, stds), actor.head_layout, row) for row in heads[replica]
+        ]
+        plain_critics = []
+        for row in critics[replica]:
+            module = PlainTrunk(spec.state_size, 16, recurrent)
+            module.v_out = nn.Linear(16, 1)
+            plain_critics.append(tied(module, critic.layout, row))
+        total = torch.zeros(())
+        for agent in range(spec.agents):
+            x = {name: None if t is None else t[replica, agent] for name, t in data.items()}
+            trunk, plain_critic = plain_trunks[owners.trunk[agent]], plain_critics[owners.trunk[agent]]
+            features = trunk(x["observation"], x["hidden_actor"], x["keep"])
+            expected = density(actor, plain_heads[owners.head[agent]], features, x["available"], x["action"])
+            values = plain_critic.v_out(plain_critic(x["state"], x["hidden_critic"], x["keep"])).squeeze(-1)
+            torch.testing.assert_close(log_prob[replica, agent], expected[0], atol=1e-6, rtol=1e-6)
+            torch.testing.assert_close(entropy[replica, agent], expected[1], atol=1e-6, rtol=1e-6)
+            torch.testing.assert_close(value[replica, agent], values, atol=1e-6, rtol=1e-6)
+            total = total + (x["weight"] * (expected[0] + 0.5 * expected[1] + values)).sum()
+        total.backward()
+        for modules, layout, gradient in (
+            (plain_trunks, actor.trunk_layout, theirs[0]),
+            (plain_heads, actor.head_layout, theirs[1]),
+            (plain_critics, critic.layout, theirs[2]),
+        ):
+            for module, row in zip(modules, gradient[replica], strict=True):
+                gradient_row(module, layout, row)
+    for mine, yours in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, yours, atol=1e-6, rtol=1e-6)
+        assert mine.abs().max() > 1e-3
+
+
+def test_padded_gaussian_dimensions_count_for_nothing() -> None:
+    spec = make_spec(agents=2, action=ActionSpec("gaussian", (2,), (1, 2)))
+    owners = sharing("none", spec.agent_types)
+    actor, critic = networks(spec, owners, "mappo", SETTINGS)
+    trunks, heads, _ = (p.requires_grad_() for p in initialise(actor, critic, range(REPLICAS)))
+    data = inputs(actor, critic, 2)
+    used = torch.tensor([[1.0, 0.0], [1.0, 1.0]])[None, :, None, None]
+    distribution, _ = actor.distribution(trunks, heads, Owners(None, None), data["observation"], None, None, None)
+    log_prob, entropy = actor.log_prob(distribution, data["action"], used), actor.entropy(distribution, used)
+    alone = torch.distributions.Normal(distribution.location[:, 0, ..., 0], distribution.std[:, 0, ..., 0])
+    torch.testing.assert_close(log_prob[:, 0], alone.log_prob(data["action"][:, 0, ..., 0]))
+    torch.testing.assert_close(entropy[:, 0], alone.entropy())
+    (gradient,) = torch.autograd.grad((log_prob + entropy).sum(), heads)
+    views = actor.head_layout.views(gradient)
+    assert views["head.log_std"][:, 0, 1].abs().max() == 0
+    assert views["head.weight"][:, 0, :, 1].abs().max() == 0
+    assert views["head.log_std"][:, 1, 1].abs().min() > 0
+
+
+@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
+def test_exact_divergence(action: ActionSpec) -> None:
+    spec = make_spec(agents=1, action=action)
+    actor, critic = networks(spec, sharing("full", (0,)), "mappo", SETTINGS)
+    trunks, heads, _ = initialise(actor, critic, range(REPLICAS))
+    data = inputs(actor, critic, 1)
+    owners = Owners(None, None)
+    old, _ = actor.distribution(trunks, heads, owners, data["observation"], data["available"], None, None)
+    torch.manual_seed(1)
+    moved = heads + 0.3 * torch.randn_like(heads)
+    new, _ = actor.distribution(trunks, moved, owners, data["observation"], data["available"], None, None)
+    kl = actor.kl(new, old)
+    if action.kind == "gaussian":
+        pairs = [(torch.distributions.Normal(d.location, d.std)) for d in (new, old)]
+        expected = torch.distributions.kl_divergence(*pairs).sum(-1)
+    else:
+        parts = [d.location.split(action.sizes, -1) for d in (new, old)]
+        expected = sum(
+            torch.distributions.kl_divergence(
+                torch.distributions.Categorical(logits=n), torch.distributions.Categorical(logits=o)
+            )
+            for n, o in zip(*parts, strict=True)
+        )
+    torch.testing.assert_close(kl, expected, atol=1e-6, rtol=1e-5)
+    assert kl.min() > 0
+
+
+def test_sampling_follows_the_distribution() -> None:
+    spec = make_spec(agents=1, action=ACTIONS["multi-discrete"])
+    actor, critic = networks(spec, sharing("full", (0,)), "mappo", SETTINGS)
+    trunks, heads, _ = initialise(actor, critic, [0])
+    source = torch.Generator().manual_seed(3)
+    count = 20_000
+    observation = torch.randn(1, 1, 1, 1, spec.observation_size, generator=source)
+    available = torch.tensor([True, False, True, True, True, False, True])
+    trunks, heads = trunks + 0.1, heads + torch.randn(heads.shape, generator=source)
+    distribution, _ = actor.distribution(trunks, heads, Owners(None, None), observation, available, None, None)
+    many = distribution._replace(location=distribution.location.expand(1, 1, count, 1, -1))
+    drawn = actor.sample(many, torch.rand(1, 1, count, 1, 2, generator=source))[0, 0, :, 0]
+    for i, part in enumerate(distribution.location[0, 0, 0, 0].exp().split(spec.action.sizes, -1)):
+        frequency = torch.bincount(drawn[:, i], minlength=len(part)) / count
+        torch.testing.assert_close(frequency, part, atol=0.015, rtol=0)
+        assert (frequency[part < 1e-9] == 0).all()
+    assert drawn.max() <= 3
+    # The largest uniform number a float can hold still names a legal choice.
+    edge = actor.sample(distribution, torch.full((1, 1, 1, 1, 2), 1 - 2**-24))
+    assert edge[0, 0, 0, 0, 0] == 2
+    assert edge[0, 0, 0, 0, 1] == 3
