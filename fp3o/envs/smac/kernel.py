@@ -311,7 +311,7 @@ def attack(rules: Rules, b: Battles, n: int, mode: Array) -> None:
             mode[u] = FIGHTING
             b.fighting[n, u] = True
             b.windup[n, u] -= ONE
-            if b.windup[n, u] <= ZERO:
+            if b.windup[n, u] <= HALF:  # times are rounded to the nearest loop
                 b.windup[n, u] = ZERO
                 fires = True
         elif distance <= reach:
@@ -331,9 +331,9 @@ def attack(rules: Rules, b: Battles, n: int, mode: Array) -> None:
         b.strikes[n, u] = rules.hits[u]
         b.flight[n, u] = ZERO
         if rules.blow[u] == MISSILE:
-            b.flight[n, u] = distance / rules.missile_speed[u]
+            b.flight[n, u] = ONE + distance / rules.missile_speed[u]
         elif rules.blow[u] == BEAM:
-            b.flight[n, u] = rules.delay[u]
+            b.flight[n, u] = ONE + rules.delay[u]
             scale = ONE / max(distance, TINY)
             b.aim_x[n, u] = dx * scale
             b.aim_y[n, u] = dy * scale
@@ -528,9 +528,9 @@ def strike(rules: Rules, b: Battles, n: int, dying: Array) -> None:
     for u in range(units):
         if b.strikes[n, u] == 0:
             continue
-        if b.flight[n, u] > ZERO:
+        if b.flight[n, u] > HALF:
             b.flight[n, u] -= ONE
-        if b.flight[n, u] > ZERO:
+        if b.flight[n, u] > HALF:
             continue
         v = b.victim[n, u]
         blow = rules.blow[u]

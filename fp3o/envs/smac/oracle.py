@@ -180,7 +180,7 @@ def attack(rules: Rules, b: Battles) -> Array:
     fighting = winding | ready
     b.fighting[:] = fighting
     b.windup[winding] -= Float(1)
-    struck = winding & (b.windup <= 0)
+    struck = winding & (b.windup <= k.HALF)
     b.windup[struck] = 0
     starts = ready & (b.cooldown <= 0)
     draw = uniform(b, units, k.PURPOSE_COOLDOWN)
@@ -192,8 +192,8 @@ def attack(rules: Rules, b: Battles) -> Array:
     b.strikes[fires] = rules.hits[fires]
     b.flight[fires] = 0
     missiles, beams = fires & (rules.blow == MISSILE), fires & (rules.blow == BEAM)
-    b.flight[missiles] = distance[missiles] / rules.missile_speed[missiles]
-    b.flight[beams] = rules.delay[beams]
+    b.flight[missiles] = Float(1) + distance[missiles] / rules.missile_speed[missiles]
+    b.flight[beams] = Float(1) + rules.delay[beams]
     scale = Float(1) / np.maximum(distance, k.TINY)
     b.aim_x[beams] = (dx * scale)[beams]
     b.aim_y[beams] = (dy * scale)[beams]
@@ -204,7 +204,9 @@ def neighbours(rules: Rules, b: Battles) -> Array:
     """[U, U] who may collide during the next two loops."""
     dx, dy = b.x - b.x[:, None], b.y - b.y[:, None]
     near = rules.separation[:, None] + rules.separation + k.NEIGHBOUR_MARGIN
-    pairs: Array = (dx * dx + dy * dy < near * near) & b.alive & b.alive[:, None] & (rules.layer == rules.layer[:, None])
+    pairs: Array = (
+        (dx * dx + dy * dy < near * near) & b.alive & b.alive[:, None] & (rules.layer == rules.layer[:, None])
+    )
     np.fill_diagonal(pairs, False)
     return pairs
 
@@ -327,8 +329,8 @@ def foes_of(rules: Rules, b: Battles, u: int) -> list[int]:
 
 def strike(rules: Rules, b: Battles) -> None:
     pending = b.strikes > 0
-    b.flight[pending & (b.flight > 0)] -= Float(1)
-    for u in np.nonzero(pending & (b.flight <= 0))[0].tolist():
+    b.flight[pending & (b.flight > k.HALF)] -= Float(1)
+    for u in np.nonzero(pending & (b.flight <= k.HALF))[0].tolist():
         v, blow = int(b.victim[u]), rules.blow[u]
         if blow == BLAST:
             b.strikes[u] = 0
