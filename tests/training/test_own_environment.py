@@ -1,0 +1,84 @@
+"""A stranger's environment: the example of the documentation, trained by the command the documentation gives."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from short_runs import documents
+
+from fp3o import cli
+from fp3o.training import records
+from fp3o.training.progress import Progress
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+CELL = "pettingzoo/meeting/full/fp3o"
+ITERATIONS, SIZE = 4, 1600  # 8 environments of 200 steps
+
+
+@pytest.fixture(autouse=True)
+def in_the_examples(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(EXAMPLES)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    sys.modules.pop("meeting", None)
+
+
+def command(out: Path, *more: str) -> int:
+    arguments = (
+        "train",
+        CELL,
+        "--set",
+        "env=meeting:Meeting",
+        "--set",
+        f"total_steps={ITERATIONS * SIZE}",
+        "--seeds",
+        "0-1",
+    )
+    speed = ("--set", "actor_lr=0.005", "--set", "critic_lr=0.005", "--set", f"evaluation_interval={ITERATIONS - 1}")
+    try:
+        cli.main([*arguments, *speed, "--out", str(out), "--device", "cpu", "--path", "eager", *more])
+    except SystemExit as left:
+        return int(left.code or 0)
+    return 0
+
+
+def test_it_learns_to_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(tmp_path) == 0
+    shown = capsys.readouterr().out
+    assert f"{CELL}: " in shown
+    assert "no published value" in shown
+    for seed, run in documents(tmp_path).items():
+        assert run["status"] == "finished"
+        assert run["exact_resume"] is False
+        assert run["options"]["env"] == "meeting:Meeting"
+        (path,) = (p for p in tmp_path.rglob(records.ITERATIONS) if p.parent.name == f"seed-{seed}")
+        untrained = records.read_iterations(path)["train_return"][0]
+        assert run["score"]["return"] > untrained + 0.4  # never meeting is −1, as good as it gets 0.9
+    (folder, _) = sorted(path.parent for path in tmp_path.rglob(records.RUN))
+    with pytest.raises(SystemExit):
+        cli.main(["evaluate", str(folder), "--episodes", "4"])
+    assert "4 episodes from seed 0" in capsys.readouterr().out
+
+
+def test_a_stopped_run_goes_on_with_fresh_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Progress.advance
+
+    def stop(self: Progress, steps: int) -> None:
+        real(self, steps)
+        if steps == 2 * SIZE:
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "advance", stop)
+        assert command(tmp_path) == 128 + signal.SIGTERM
+    assert not documents(tmp_path)
+    assert command(tmp_path) == 0
+    found: dict[int, dict[str, Any]] = documents(tmp_path)
+    assert [run["volatile"]["resumes"] for run in found.values()] == [1, 1]
+    for path in tmp_path.rglob(records.ITERATIONS):
+        assert records.read_iterations(path)["iteration"].tolist() == list(range(ITERATIONS))
