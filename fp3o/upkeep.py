@@ -157,7 +157,7 @@ def prune(suite: plan.Suite, delete: bool = False) -> list[str]:
         for path in sorted((root / part).glob("*/*/*/*/*"))
         if path.is_dir() and (str(path.parent.relative_to(root / part)), path.name) not in planned
     ]
-    lines = [f"{path} ({_size(path) / 1e6:.1f} MB)" for path in old]
+    lines = [f"{path} ({_size(path) / 1e6:.1f} MB)" for path in old if any(p.is_file() for p in path.rglob("*"))]
     if delete:
         for path in old:
             shutil.rmtree(path)
