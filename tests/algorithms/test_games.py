@@ -1,0 +1,56 @@
+"""Two small games solved by every algorithm under every kind of sharing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fp3o.algorithms import ALGORITHMS
+from fp3o.envs import make
+from fp3o.envs.matrix import best_return
+from fp3o.envs.options import MatrixOptions
+from fp3o.envs.protocol import slot_seeds
+from fp3o.networks.sharing import sharing
+from fp3o.plan import Cell
+from fp3o.settings import Settings
+from fp3o.training.evaluate import Evaluator
+from fp3o.training.randomness import Draws
+from fp3o.training.rollout import Collector
+from fp3o.training.update import Learner, initialise, networks
+
+SEEDS = (0, 1)
+SETTINGS = Settings(
+    rollout_length=4,
+    rollout_threads=32,
+    epochs=3,
+    epochs_dependent=3,
+    minibatches=1,
+    actor_lr=7e-3,
+    critic_lr=5e-3,
+    entropy_coef=0.01,
+    hidden_size=16,
+    head_lr_scale="one",
+)
+ITERATIONS = 18
+
+
+@pytest.mark.parametrize("kind", ["full", "partial", "none"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("task", ["coordination", "two-step"])
+def test_solved(task: str, algorithm: str, kind: str) -> None:
+    order = "semi-greedy" if algorithm == "a2po" else "random"
+    settings = Settings(**{**SETTINGS.__dict__, "agent_order": order})
+    env = make("matrix", task, len(SEEDS) * settings.rollout_threads)
+    owners = sharing(kind, env.spec.agent_types)
+    actor, critic = networks(env.spec, owners, algorithm, settings)
+    learner = Learner(env.spec, owners, algorithm, settings, initialise(actor, critic, SEEDS))
+    collector = Collector(env, learner, settings, lambda function: function)
+    env.reset(np.concatenate([slot_seeds(seed, "training", settings.rollout_threads) for seed in SEEDS]))
+    for iteration in range(ITERATIONS):
+        learner.update(collector.collect(SEEDS, iteration).rollout, Draws(SEEDS, iteration))
+    evaluator = Evaluator(Cell("matrix", task, kind, algorithm), MatrixOptions(), actor, len(SEEDS), 2)
+    trunks, heads, _ = learner.stepper.parameters
+    returns = [
+        np.mean([e.total_return for e in episodes]) for episodes in evaluator.run(trunks, heads, SEEDS, "evaluation", 0)
+    ]
+    assert returns == pytest.approx([best_return(task)] * len(SEEDS))
