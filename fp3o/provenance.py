@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -195,9 +194,11 @@ def resumable_from(suite: str, resolved: plan.Plan, block: Sequence[int]) -> int
             header = file.read(int.from_bytes(file.read(8), "little"))
     except OSError:
         return None
-    # The header is JSON with our own JSON as text in it; only the number is wanted, wherever it stands.
-    match = re.search(rb'\\?"iteration\\?"\s*:\s*(\d+)', header)
-    return int(match[1]) if match else None
+    try:
+        state = json.loads(json.loads(header)["__metadata__"]["fp3o"])
+        return int(state["metadata"]["iteration"])
+    except (ValueError, KeyError, TypeError):
+        return None  # Not ours, or damaged: the trainer will say so.
 
 
 def report_failures(suite: plan.Suite) -> list[str]:

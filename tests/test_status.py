@@ -46,7 +46,7 @@ def test_every_state(suite: plan.Suite) -> None:
     provenance.write_json(provenance.manifest_path(suite.name), {"suite": "smoke", "runs": known})
     log = provenance.train_log(suite.name, fourth, seeds)
     log.parent.mkdir(parents=True)
-    log.write_text("--- attempt 1: fp3o train\nfp3o: the disk is full\n")
+    job.history(log).write_text("--- attempt 1: fp3o train\nfp3o: the disk is full\n")
     found = status.examine(suite)
     assert [cell.seeds for cell in found[:4]] == [
         {0: "done", 1: "diverged"},
