@@ -33,6 +33,7 @@ from fp3o.training.rollout import Collected, Collector
 from fp3o.training.run_folder import Interrupt, RunFolder, now
 from fp3o.training.update import Learner, initialise, networks
 
+RESTARTED = "environments restarted since the last resume"
 SECONDS_BETWEEN_SAVES = 90.0  # kill -9 loses at most this or one iteration
 
 
@@ -113,6 +114,8 @@ class Run:
         self.volatile: dict[str, Any] = {
             "seconds": {"rollout": 0.0, "update": 0.0, "evaluation": 0.0, "total": 0.0},
             "resumes": 0,
+            "memory_mib": 0.0,
+            "peak_gpu_mib": None,
             "started": now(),
             "notes": notes,
         }
@@ -212,6 +215,7 @@ class Run:
 
     def _save(self) -> None:
         """The whole state, atomically; the CSV files up to here are on disk before it."""
+        self._measure()
         stepper = self.learner.stepper
         tensors: dict[str, Any] = {f"parameters.{k}": v for k, v in stepper.parameters._asdict().items()}
         for name, moments in stepper.moments._asdict().items():
@@ -230,6 +234,17 @@ class Run:
             "volatile": self.volatile,
         }
         checkpoint.save(self.folder.resume_path, tensors, metadata)
+
+    def _measure(self) -> None:
+        """Peak memory over all processes of the run, and worker processes that had to be restarted."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        self.volatile["memory_mib"] = max(self.volatile["memory_mib"], round(peak, 1))
+        if self.path.device == "cuda":
+            gpu = round(torch.cuda.max_memory_allocated() / 2**20, 1)
+            self.volatile["peak_gpu_mib"] = max(self.volatile["peak_gpu_mib"] or 0.0, gpu)
+        if restarts := getattr(self.env, "restarts", 0):
+            others = [note for note in self.volatile["notes"] if not note.endswith(RESTARTED)]
+            self.volatile["notes"] = [*others, f"{restarts} {RESTARTED}"]
 
     def _restore(self, tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
         stepper = self.learner.stepper
@@ -307,7 +322,6 @@ class Run:
 
     def _document(self, seed: int, scratch: Path) -> dict[str, Any]:
         where = self.diverged.get(seed)
-        gpu = torch.cuda.max_memory_allocated() / 2**20 if self.path.device == "cuda" else None
         configuration = self.plan.configuration()
         return {
             "schema": records.SCHEMA_VERSION,
@@ -330,8 +344,6 @@ class Run:
             "volatile": {
                 **self.volatile,
                 "host": machine_kind(),
-                "memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-                "peak_gpu_mib": None if gpu is None else round(gpu, 1),
                 "ended": now(),
                 "stacked_seeds": list(self.seeds),
             },

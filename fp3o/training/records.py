@@ -367,10 +367,10 @@ def installed_versions() -> dict[str, str]:
 def git_state() -> dict[str, Any] | None:
     """Commit of the source tree this package runs from and whether it has local changes; None outside git.
 
-    FP3O_COMMIT names the commit where a clean tree was copied to a machine without its history.
+    FP3O_COMMIT names the commit (with a + for local changes) where a tree was copied to a machine without its history.
     """
     if commit := os.environ.get("FP3O_COMMIT"):
-        return {"commit": commit, "dirty": False}
+        return {"commit": commit.removesuffix("+"), "dirty": commit.endswith("+")}
     folder = Path(__file__).parent
 
     def git(*arguments: str) -> str:
