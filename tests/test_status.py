@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fp3o import cli, plan, provenance, status
+from fp3o import cli, job, plan, provenance, status
 from fp3o.training import checkpoint
 
 
