@@ -59,6 +59,12 @@ class Actor:
         trunks = self.trunk_layout.initialise(self.sharing.trunks, generator)
         return trunks, self.head_layout.initialise(self.sharing.heads, generator)
 
+    def rows(self, trunks: Tensor, heads: Tensor, owners: Owners) -> dict[str, Tensor]:
+        """Named parameters that the agents at hand use, trunk first, [R, K or 1, *shape] each."""
+        return self.trunk_layout.views(select(trunks, owners.trunk)) | self.head_layout.views(
+            select(heads, owners.head)
+        )
+
     def distribution(
         self,
         trunks: Tensor,
@@ -70,7 +76,17 @@ class Actor:
         keep: Tensor | None,
     ) -> tuple[Distribution, Tensor | None]:
         """What agents would do: observation [R, K, C, L, O] → distribution, and the GRU state after the last step."""
-        p = self.trunk_layout.views(select(trunks, owners.trunk)) | self.head_layout.views(select(heads, owners.head))
+        return self.forward(self.rows(trunks, heads, owners), observation, available, hidden, keep)
+
+    def forward(
+        self,
+        p: dict[str, Tensor],
+        observation: Tensor,
+        available: Tensor | None,
+        hidden: Tensor | None,
+        keep: Tensor | None,
+    ) -> tuple[Distribution, Tensor | None]:
+        """`distribution` from the rows that agents use."""
         features, hidden = trunk(p, observation, hidden, keep)
         outputs = head(p, "head", features)
         if self.action.kind == "gaussian":

@@ -34,7 +34,16 @@ class Critic:
         self, flat: Tensor, owners: Tensor | None, state: Tensor, hidden: Tensor | None, keep: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """Normalised values [R, K, C, L] of states [R, K, C, L, S], and the GRU state after the last step."""
-        p = self.layout.views(select(flat, owners))
+        return self.forward(self.rows(flat, owners), state, hidden, keep)
+
+    def rows(self, flat: Tensor, owners: Tensor | None) -> dict[str, Tensor]:
+        """Named parameters that the agents at hand use, [R, K or 1, *shape] each."""
+        return self.layout.views(select(flat, owners))
+
+    def forward(
+        self, p: dict[str, Tensor], state: Tensor, hidden: Tensor | None, keep: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """`value` from the rows that agents use."""
         features, hidden = trunk(p, state, hidden, keep)
         return head(p, "v_out", features).squeeze(-1), hidden
 

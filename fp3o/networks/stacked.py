@@ -6,7 +6,7 @@ are a handful of operations whatever the number of seeds and owners.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +32,10 @@ class Layout:
             name: flat[..., start : start + torch.Size(shape).numel()].unflatten(-1, shape)
             for name, (start, shape) in self.entries.items()
         }
+
+    def joined(self, parts: Sequence[Tensor]) -> Tensor:
+        """The inverse of `views`: one tensor [R, P, *shape] per entry → [R, P, size]."""
+        return torch.cat([part.flatten(2) for part in parts], -1)
 
     def initialise(self, rows: int, generator: torch.Generator) -> Tensor:
         """Fresh parameters [rows, size]; every row is drawn by itself."""
@@ -65,8 +69,20 @@ def select(flat: Tensor, owners: Tensor | None) -> Tensor:
     replicas, rows, size = flat.shape
     if rows == 1 or owners is None:
         return flat
-    index = owners + rows * torch.arange(replicas, device=flat.device)[:, None]
-    return flat.flatten(0, 1).index_select(0, index.flatten()).view(replicas, -1, size)
+    return flat.flatten(0, 1).index_select(0, _flat_rows(owners, rows)).view(replicas, -1, size)
+
+
+def collect(selected: Tensor, owners: Tensor | None, rows: int) -> Tensor:
+    """The transpose of `select`, for gradients: agents that share a row add up, [R, K, size] → [R, rows, size]."""
+    if rows == 1 or owners is None:
+        return selected
+    replicas, _, size = selected.shape
+    sums = selected.new_zeros(replicas * rows, size)
+    return sums.index_add(0, _flat_rows(owners, rows), selected.flatten(0, 1)).view(replicas, rows, size)
+
+
+def _flat_rows(owners: Tensor, rows: int) -> Tensor:
+    return (owners + rows * torch.arange(len(owners), device=owners.device)[:, None]).flatten()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from fp3o.algorithms.turns import Rollout
 from fp3o.networks.actor import Actor, Owners
 from fp3o.networks.critic import Critic, Normaliser
 from fp3o.networks.sharing import Sharing
+from fp3o.networks.stacked import collect
 from fp3o.settings import Settings
 from fp3o.training.optimiser import Moments, adam_, clip_factor, squared_norm
 
@@ -179,25 +180,44 @@ class Stepper:
         self, rollout: Rollout, samples: Tensor, crew: Crew, shares: Shares, rows: Tensor, kind: Kind
     ) -> list[Tensor]:
         """Gradients of trunk, head and critic, then the parts of the loss: all add up over slices."""
-        loss, *pieces = self.loss(rollout, samples, crew, shares, rows, kind)
-        gradients = torch.autograd.grad(loss, list(self.parameters), allow_unused=True, materialize_grads=True)
-        return [*gradients, *pieces]
+        parameters, owners = self.parameters, self.owners(crew, kind)
+        actor = self.actor.rows(parameters.trunk, parameters.head, owners)
+        critic = self.critic.rows(parameters.critic, owners.trunk)
+        loss, *pieces = self.loss(actor, critic, rollout, samples, crew, shares, rows, kind)
+        # With respect to the named parameters, joined afterwards: through the views, every one of them would add a
+        # buffer full of zeros.
+        named = [*actor.values(), *critic.values()]
+        found = torch.autograd.grad(loss, named, allow_unused=True, materialize_grads=True)
+        first, second = len(self.actor.trunk_layout.entries), len(actor)
+        trunk = self.actor.trunk_layout.joined(found[:first])
+        head = self.actor.head_layout.joined(found[first:second])
+        sharing = self.actor.sharing
+        return [
+            collect(trunk, owners.trunk, sharing.trunks),
+            collect(head, owners.head, sharing.heads),
+            collect(self.critic.layout.joined(found[second:]), owners.trunk, sharing.trunks),
+            *pieces,
+        ]
 
     def loss(
-        self, rollout: Rollout, samples: Tensor, crew: Crew, shares: Shares, rows: Tensor, kind: Kind
+        self,
+        actor: dict[str, Tensor],
+        critic: dict[str, Tensor],
+        rollout: Rollout,
+        samples: Tensor,
+        crew: Crew,
+        shares: Shares,
+        rows: Tensor,
+        kind: Kind,
     ) -> tuple[Tensor, ...]:
         """The loss of all replicas together (their gradients do not meet), and its parts per agent [R, K]."""
-        parameters = self.parameters
         column = samples.index_select(0, rows.flatten()).view(*rows.shape, -1).unbind(-1)
         keep = column[Column.KEEP]
         epsilon = crew.clip_range[:, :, None, None]
-        owners = self.owners(crew, kind)
         policy, entropy, value, mean_ratio, outside = (torch.zeros_like(shares.policy) for _ in range(5))
         if kind.learn != "critic":
-            distribution, _ = self.actor.distribution(
-                parameters.trunk,
-                parameters.head,
-                owners,
+            distribution, _ = self.actor.forward(
+                actor,
                 pick(rollout.observation, rows),
                 pick_available(rollout.available, rows),
                 pick_first(rollout.hidden_actor, rows),
@@ -216,7 +236,7 @@ class Stepper:
             outside = shares.sample * ((ratio - 1).abs() > epsilon).float().flatten(2).sum(-1)
         if kind.learn != "actor":
             hidden = pick_first(rollout.hidden_critic, rows)
-            predicted, _ = self.critic.value(parameters.critic, owners.trunk, pick(rollout.state, rows), hidden, keep)
+            predicted, _ = self.critic.forward(critic, pick(rollout.state, rows), hidden, keep)
             target = (column[Column.RETURNS] - shares.mean[:, :, None, None]) / shares.std[:, :, None, None]
             error = value_loss(predicted, column[Column.VALUE], target, self.settings.clip, self.settings.huber_delta)
             value = shares.value * error.flatten(2).sum(-1)
