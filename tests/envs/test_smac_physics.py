@@ -42,7 +42,7 @@ def loops(env: EmbeddedBattles, action: int, count: int) -> list[Battles]:
     oracle.give_orders(env.rules, b, np.where(b.alive[: env.spec.agents], action, 0))
     out = []
     for _ in range(count):
-        oracle.choose_targets(env.rules, env.ground, numbers, b)
+        oracle.choose_targets(env.rules, env.ground, numbers, b, oracle.shuffled(b))
         mode = oracle.attack(env.rules, b)
         near = oracle.neighbours(env.rules, b)
         oracle.steer(env.rules, env.ground, numbers, b, mode, near)

@@ -43,7 +43,7 @@ class Battles(NamedTuple):
     velocity_y: Array
     lost: Array  # ledger: health and shield lost to hits …
     regained: Array  # … and recovered
-    spot_x: Array  # the free place beside its target that a melee unit makes for, where has_spot
+    spot_x: Array  # where from its target the free place is that a melee unit makes for, if has_spot
     spot_y: Array
     quiet: Array  # [N, U] int32: game loops since the last damage
     target: Array  # [N, U] int16: whom the unit is after; -1: nobody
@@ -147,17 +147,17 @@ class Steering:
 
     look_ahead: float = 0.35
     """Cells ahead at which a heading is tested."""
-    attacker_load: float = 1.5
+    attacker_load: float = 1.2
     """Cost of a heading that runs into a unit standing in its fight, …"""
     enemy_load: float = 1.0
     """… into an enemy, …"""
-    friend_load: float = 0.5
+    friend_load: float = 0.35
     """… into a friend on its way (against 1 for going straight and −1 for going back)."""
     side_bonus: float = 0.8
     """For going around on the same side as last time."""
     detour: float = 0.5
     """What a step around a target costs a melee unit that looks for a free place beside it, against a step straight."""
-    occupied: float = 0.85
+    occupied: float = 0.75
     """A place is taken if somebody stands nearer than this share of the two bodies' separation."""
     no_place: float = 1.5
     """Cells by which a target without a free place counts as further away."""

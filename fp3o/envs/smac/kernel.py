@@ -58,7 +58,7 @@ PLACE_ANGLE = np.array([abs(math.radians(place)) for place in PLACES], np.float3
 AROUND_COS, AROUND_SIN = F(math.cos(math.radians(50.0))), F(math.sin(math.radians(50.0)))
 
 STEP, BEGIN, SHOW = range(3)
-PURPOSE_COOLDOWN, PURPOSE_SPAWN_X, PURPOSE_SPAWN_Y = 0, 1, 2
+PURPOSE_COOLDOWN, PURPOSE_SPAWN_X, PURPOSE_SPAWN_Y, PURPOSE_SIDE, PURPOSE_ORDER = range(5)
 MIX_1, MIX_2, GOLDEN_RATIO = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -123,7 +123,7 @@ def reset_battle(rules: Rules, b: Battles, n: int) -> None:
         b.target[n, u] = -1
         b.victim[n, u] = -1
         b.strikes[n, u] = 0
-        b.side[n, u] = 1 if u % 2 == 0 else -1
+        b.side[n, u] = 1 if uniform(seed, episode, 0, u, PURPOSE_SIDE) < HALF else -1
         b.alive[n, u] = True
     for a in range(rules.agents):
         b.last_action[n, a] = -1
@@ -177,7 +177,7 @@ def walkable(ground: Ground, layer: int, x: np.float32, y: np.float32) -> bool:
 def find_spot(
     rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, n: int, u: int, v: int, obstacles: Array
 ) -> tuple[np.float32, np.float32, np.float32]:
-    """The cheapest free place beside v from which u can hit it: its cost in cells (huge if there is none), x, y."""
+    """The cheapest free place beside v from which u can hit it: cost in cells (huge: none), offset from v."""
     units = rules.kind.shape[0]
     dx, dy = b.x[n, u] - b.x[n, v], b.y[n, u] - b.y[n, v]
     distance = max(F(math.sqrt(dx * dx + dy * dy)), TINY)
@@ -191,7 +191,8 @@ def find_spot(
         if b.fighting[n, w] or foe:
             x, y = b.x[n, w], b.y[n, w]
         elif b.has_spot[n, w]:
-            x, y = b.spot_x[n, w], b.spot_y[n, w]
+            goes_to = b.target[n, w]
+            x, y = b.x[n, goes_to] + b.spot_x[n, w], b.y[n, goes_to] + b.spot_y[n, w]
         else:
             continue
         x -= b.x[n, v]
@@ -218,12 +219,25 @@ def find_spot(
                 free = False
                 break
         if free:
-            best, best_x, best_y = cost, b.x[n, v] + x, b.y[n, v] + y
+            best, best_x, best_y = cost, x, y
     return best, best_x, best_y
 
 
 @compiled
-def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, n: int, obstacles: Array) -> None:
+def shuffle(b: Battles, n: int, order: Array) -> None:
+    """A random order of units: who looks first has the pick of the free places, which must favour no side."""
+    for u in range(order.shape[0]):
+        order[u] = u
+    for last in range(order.shape[0] - 1, 0, -1):
+        draw = uniform(b.seed[n], b.episode[n], b.tick[n], last, PURPOSE_ORDER)
+        other = int(draw * F(last + 1))
+        order[last], order[other] = order[other], order[last]
+
+
+@compiled
+def choose_targets(
+    rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, n: int, order: Array, obstacles: Array
+) -> None:
     """Stock attack-move: the nearest enemy in scan range, kept until dead or out of reach.
 
     Melee units count the way to a free place beside the target, and claim that place. Agents' units do so for the
@@ -239,7 +253,9 @@ def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles,
                 b.windup[n, u] = ZERO
                 b.cooldown[n, u] = ZERO
     looks = b.tick[n] % RETARGET == 0
-    for u in range(units):
+    if looks:
+        shuffle(b, n, order)
+    for u in order:
         t = b.target[n, u]
         if not b.alive[n, u] or (t < 0 and not rules.scripted[u]):
             continue
@@ -362,11 +378,11 @@ def find_neighbours(rules: Rules, b: Battles, n: int, neighbours: Array, count: 
 def toward_spot(rules: Rules, b: Battles, n: int, u: int, t: int) -> tuple[np.float32, np.float32]:
     """Where to walk for a place beside t: there if it lies on the near side, else first around t."""
     dx, dy = b.x[n, u] - b.x[n, t], b.y[n, u] - b.y[n, t]
-    spot_x, spot_y = b.spot_x[n, u] - b.x[n, t], b.spot_y[n, u] - b.y[n, t]
+    spot_x, spot_y = b.spot_x[n, u], b.spot_y[n, u]
     distance = max(F(math.sqrt(dx * dx + dy * dy)), TINY)
     beside = max(F(math.sqrt(spot_x * spot_x + spot_y * spot_y)), TINY)
     if dx * spot_x + dy * spot_y >= AROUND_COS * distance * beside:
-        return b.spot_x[n, u], b.spot_y[n, u]
+        return b.x[n, t] + spot_x, b.y[n, t] + spot_y
     scale = max(distance, beside + ORBIT) / distance
     sine = AROUND_SIN if dx * spot_y - dy * spot_x >= ZERO else -AROUND_SIN
     x = scale * (dx * AROUND_COS - dy * sine)
@@ -405,7 +421,8 @@ def steer(
         if distance <= TINY:
             continue
         ahead_x, ahead_y = dx / distance, dy / distance
-        speed = min(rules.speed[u], distance)
+        # A chaser does not slow down: the place it makes for moves with its target.
+        speed = rules.speed[u] if t >= 0 else min(rules.speed[u], distance)
         best_score = F(-1e9)
         best = 0
         best_x, best_y = ahead_x, ahead_y
@@ -684,6 +701,7 @@ def run_slots(
         faulty = first_illegal(rules, b, start, stop, actions, shown.available)
         if faulty >= 0:
             return faulty
+    order = np.zeros(units, np.int64)
     obstacles = np.zeros((3, units), np.float32)
     mode = np.zeros(units, np.int8)
     neighbours = np.zeros((units, units), np.int16)
@@ -705,7 +723,7 @@ def run_slots(
                 alive_before[u] = b.alive[n, u]
             give_orders(rules, b, n, actions[n])
             for loop in range(LOOPS_PER_STEP):
-                choose_targets(rules, ground, steering, b, n, obstacles)
+                choose_targets(rules, ground, steering, b, n, order, obstacles)
                 attack(rules, b, n, mode)
                 # Neighbours and headings hold for two loops: half the cost, and a unit does not think faster than that.
                 if loop % 2 == 0:

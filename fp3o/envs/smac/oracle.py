@@ -29,7 +29,9 @@ def step(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, actions: 
     """Eight game loops under one set of actions [A]."""
     give_orders(rules, b, actions)
     for loop in range(LOOPS_PER_STEP):
-        choose_targets(rules, ground, s, b)
+        if b.tick[0] % k.RETARGET == 0:
+            order = shuffled(b)
+        choose_targets(rules, ground, s, b, order)
         mode = attack(rules, b)
         if loop % 2 == 0:
             near = neighbours(rules, b)
@@ -95,15 +97,15 @@ def give_orders(rules: Rules, b: Battles, actions: Array) -> None:
 def find_spot(
     rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, u: int, v: int
 ) -> tuple[np.float32, np.float32, np.float32]:
-    """The cheapest free place beside v for u: cost (huge if none), x, y."""
+    """The cheapest free place beside v for u: cost (huge if none), and where from v."""
     dx, dy = b.x[u] - b.x[v], b.y[u] - b.y[v]
     distance = max(np.sqrt(dx * dx + dy * dy), k.TINY)
     beside = k.SNUG * (rules.reach[u] + rules.radius[u] + rules.radius[v])
     index = np.arange(len(b.x))
     foes = (index < rules.agents) != (u < rules.agents)
     stands = b.fighting | foes
-    x = np.where(stands, b.x, b.spot_x) - b.x[v]
-    y = np.where(stands, b.y, b.spot_y) - b.y[v]
+    x = np.where(stands, b.x, b.x[b.target] + b.spot_x) - b.x[v]
+    y = np.where(stands, b.y, b.y[b.target] + b.spot_y) - b.y[v]
     near = beside + Float(2)
     counts = (stands | b.has_spot) & b.alive & (rules.layer == rules.layer[u]) & (x * x + y * y < near * near)
     counts &= (index != u) & (index != v)
@@ -119,16 +121,26 @@ def find_spot(
     if not free.any():
         return k.HUGE, Float(0), Float(0)
     best = int(np.where(free, cost, k.HUGE).argmin())
-    return cost[best], b.x[v] + place_x[best], b.y[v] + place_y[best]
+    return cost[best], place_x[best], place_y[best]
 
 
-def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles) -> None:
+def shuffled(b: Battles) -> Array:
+    """The order in which units look for targets."""
+    order = np.arange(len(b.x))
+    draw = uniform(b, order, k.PURPOSE_ORDER)
+    for last in range(len(order) - 1, 0, -1):
+        other = int(draw[last] * Float(last + 1))
+        order[[last, other]] = order[[other, last]]
+    return order
+
+
+def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, order: Array) -> None:
     lost = (b.target >= 0) & ~b.alive[b.target]
     break_off(b, lost)
     b.target[lost] = -1
     b.has_spot[lost] = False
     looks = b.tick[0] % k.RETARGET == 0
-    for u in np.nonzero(b.alive & (rules.scripted | (b.target >= 0)))[0].tolist():
+    for u in order[(b.alive & (rules.scripted | (b.target >= 0)))[order]].tolist():
         t = int(b.target[u])
         gaps = distances(b, u) - rules.radius[u] - rules.radius
         if t >= 0:
@@ -232,11 +244,11 @@ def goal_of(rules: Rules, ground: Ground, b: Battles, u: int) -> tuple[Any, Any]
 
 def toward_spot(b: Battles, u: int, t: int) -> tuple[Any, Any]:
     dx, dy = b.x[u] - b.x[t], b.y[u] - b.y[t]
-    spot_x, spot_y = b.spot_x[u] - b.x[t], b.spot_y[u] - b.y[t]
+    spot_x, spot_y = b.spot_x[u], b.spot_y[u]
     distance = max(np.sqrt(dx * dx + dy * dy), k.TINY)
     beside = max(np.sqrt(spot_x * spot_x + spot_y * spot_y), k.TINY)
     if dx * spot_x + dy * spot_y >= k.AROUND_COS * distance * beside:
-        return b.spot_x[u], b.spot_y[u]
+        return b.x[t] + spot_x, b.y[t] + spot_y
     scale = max(distance, beside + k.ORBIT) / distance
     sine = k.AROUND_SIN if dx * spot_y - dy * spot_x >= 0 else -k.AROUND_SIN
     return b.x[t] + scale * (dx * k.AROUND_COS - dy * sine), b.y[t] + scale * (dx * sine + dy * k.AROUND_COS)
@@ -274,7 +286,7 @@ def steer(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, mode: Ar
             best = int(score.argmax())
         if best > 0:
             b.side[u] = 1 if odd[best] else -1
-        speed = min(rules.speed[u], distance)
+        speed = rules.speed[u] if b.target[u] >= 0 else min(rules.speed[u], distance)
         b.velocity_x[u] = speed * heading_x[best]
         b.velocity_y[u] = speed * heading_y[best]
 
