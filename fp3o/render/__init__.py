@@ -15,7 +15,7 @@ from fp3o.errors import unknown
 from fp3o.render import animation
 from fp3o.training import records
 
-DRAWN = ("mamujoco",)
+DRAWN = ("mamujoco", "smac")
 
 
 def render_run(run: Path, out: Path, seed: int, every: int, width: int, height: int) -> tuple[Episode, int]:

@@ -1,0 +1,54 @@
+"""Films of battles: what is drawn follows the battle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fp3o.envs import make
+from fp3o.envs.options import SmacOptions
+from fp3o.envs.protocol import slot_seeds
+from fp3o.render import animation, smac
+
+
+def battle(task: str, steps: int) -> list[smac.Scene]:
+    env = make("smac", task, 1, auto_reset=False)
+    env.reset(slot_seeds(0, "film", 1))
+    generator = np.random.default_rng(0)
+    scenes = []
+    for _ in range(steps):
+        scenes.append(smac.look(env))
+        available = env.snapshot().available
+        assert available is not None
+        env.step((generator.random(available.shape) * available).argmax(-1)[..., None])
+    return scenes
+
+
+@pytest.mark.parametrize("task", ["3s5z", "corridor"])
+def test_pictures_change_with_the_battle(task: str) -> None:
+    pictures = list(smac.frames(task, SmacOptions(), battle(task, 4), 320, 240))
+    assert len(pictures) == 4 * smac.BETWEEN
+    assert all(picture.shape == (240, 320, 3) for picture in pictures)
+    assert (pictures[0] != pictures[-1]).any()
+    blue, red = (lambda p: (p[..., 2] > 170) & (p[..., 0] < 80)), (lambda p: (p[..., 0] > 170) & (p[..., 2] < 80))
+    assert blue(pictures[0].astype(int)).any()
+    assert red(pictures[0].astype(int)).any()
+
+
+def test_the_dead_are_not_drawn() -> None:
+    scene = battle("3m", 1)[0]
+    gone = scene._replace(alive=np.array([True] * 3 + [False] * 3))
+    with_enemies, without = (next(smac.frames("3m", SmacOptions(), [s])) for s in (scene, gone))
+    changed = np.argwhere((with_enemies != without).any(axis=2))
+    assert changed[:, 1].max() > 320 * 0.6  # the enemies' side, on the right
+
+
+def test_a_film_is_written(tmp_path: Path) -> None:
+    pictures = smac.frames("3m", SmacOptions(), battle("3m", 6), 160, 120)
+    assert animation.write(tmp_path / "battle.gif", pictures, smac.steps_per_second("3m", SmacOptions())) == 24
+    with Image.open(tmp_path / "battle.gif") as film:
+        assert film.n_frames > 5
+        assert film.size == (160, 120)
