@@ -1,0 +1,133 @@
+"""The same numbers on every path: eager and compiled, CPU and GPU, a seed alone and in a stack.
+
+All learn from one recorded rollout, three updates: small differences would grow in free-running training.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from short_runs import tiny_plan
+from torch import Tensor
+
+from fp3o.algorithms.turns import Rollout
+from fp3o.envs import make
+from fp3o.envs.protocol import EnvSpec, slot_seeds
+from fp3o.networks.sharing import sharing
+from fp3o.plan import Plan
+from fp3o.training.paths import GraphStepper, compiled
+from fp3o.training.randomness import Draws
+from fp3o.training.rollout import Collector
+from fp3o.training.step import Compiler, Stepper
+from fp3o.training.update import Learner, initialise, networks
+
+SEEDS = (0, 1, 2)
+UPDATES = 3
+# An MLP with Gaussian actions, and a GRU with categorical ones; actors whose step is long enough to be wrong.
+MLP = "mamujoco/hopper-3x1/partial/fp3o"
+GRU = "mpe/simple-speaker-listener/none/fp3o"
+SEQUENTIAL = "mamujoco/reacher-2x1/full/a2po"
+TOLERANCE = 1e-5
+
+
+def short(cell: str) -> Plan:
+    return tiny_plan(cell, rollout_length=50 if cell.startswith("mamujoco") else 25, epochs=2, actor_lr=3e-4)
+
+
+def eager(function: object) -> object:
+    return function
+
+
+def make_learner(
+    plan: Plan, spec: EnvSpec, seeds: Sequence[int], device: str, compiler: Compiler, stepper: type[Stepper]
+) -> Learner:
+    owners = sharing(plan.cell.sharing, spec.agent_types)
+    initial = initialise(*networks(spec, owners, plan.cell.algorithm, plan.settings), seeds)
+    return Learner(spec, owners, plan.cell.algorithm, plan.settings, initial, device, compiler, stepper)
+
+
+class Recorded(NamedTuple):
+    """A rollout of all seeds, on the CPU, and where it came from."""
+
+    spec: EnvSpec
+    rollout: Rollout
+
+
+@cache
+def recorded(cell: str) -> Recorded:
+    plan = short(cell)
+    settings = plan.settings
+    slots = settings.rollout_threads
+    env = make(plan.cell.domain, plan.cell.task, len(SEEDS) * slots, options=plan.options)
+    env.reset(np.concatenate([slot_seeds(seed, "training", slots) for seed in SEEDS]))
+    learner = make_learner(plan, env.spec, SEEDS, "cpu", eager, Stepper)
+    collected = Collector(env, learner, settings, eager).collect(SEEDS, 0)
+    env.close()
+    return Recorded(env.spec, Rollout(*(None if x is None else x.clone() for x in collected.rollout)))
+
+
+def learned(
+    cell: str,
+    seeds: Sequence[int] = SEEDS,
+    device: str = "cpu",
+    compiler: Compiler = eager,
+    stepper: type[Stepper] = Stepper,
+) -> list[dict[str, Tensor]]:
+    """Parameters, normaliser and the record's numbers after each update."""
+    plan, (spec, rollout) = short(cell), recorded(cell)
+    places = [SEEDS.index(seed) for seed in seeds]
+    mine = Rollout(*(None if x is None else x[places].to(device) for x in rollout))
+    learner = make_learner(plan, spec, seeds, device, compiler, stepper)
+    states = []
+    for update in range(UPDATES):
+        numbers = learner.update(mine, Draws(seeds, update, device))
+        state = dict(learner.stepper.parameters._asdict()) | learner.stepper.normaliser._asdict() | numbers
+        states.append({name: x.detach().cpu().clone() for name, x in state.items()})
+    return states
+
+
+def agree(one: list[dict[str, Tensor]], other: list[dict[str, Tensor]]) -> None:
+    for a, b in zip(one, other, strict=True):
+        assert a.keys() == b.keys()
+        for name, value in a.items():
+            torch.testing.assert_close(
+                b[name], value, rtol=TOLERANCE, atol=TOLERANCE, msg=lambda m, n=name: f"{n}: {m}"
+            )
+
+
+@pytest.mark.parametrize("cell", [MLP, GRU])
+def test_steps_are_long_enough_to_show_a_mistake(cell: str) -> None:
+    first, *_, last = learned(cell)
+    for name in ("trunk", "head", "critic"):
+        assert (last[name] - first[name]).abs().max() > 50 * TOLERANCE
+
+
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="needs a C compiler")
+@pytest.mark.parametrize("cell", [MLP, pytest.param(GRU, marks=pytest.mark.slow)])
+def test_compiled_is_eager(cell: str) -> None:
+    torch._dynamo.reset()
+    agree(learned(cell), learned(cell, compiler=compiled))
+
+
+@pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
+def test_a_seed_in_a_stack_is_the_seed_alone(cell: str) -> None:
+    together = learned(cell)
+    for place, seed in enumerate(SEEDS):
+        for stacked, alone in zip(together, learned(cell, (seed,)), strict=True):
+            for name, value in alone.items():
+                assert torch.equal(value[0], stacked[name][place]), f"{name} of seed {seed}"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("path", ["eager", "graph"])
+@pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
+def test_a_gpu_agrees_with_the_cpu(cell: str, path: str) -> None:
+    torch._dynamo.reset()
+    options = {} if path == "eager" else {"compiler": compiled, "stepper": GraphStepper}
+    agree(learned(cell), learned(cell, device="cuda", **options))
