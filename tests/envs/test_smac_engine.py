@@ -186,14 +186,18 @@ def test_illegal_actions_are_refused_before_anything_happens() -> None:
     env = make("smac", "3m", 2)
     env.reset(slot_seeds(0, "illegal", 2))
     before = env.state_dict()
-    with pytest.raises(ValueError, match="illegal action in slot 1 of 3m"):
+    with pytest.raises(UserError, match="illegal action in slot 1 of smac/3m"):
         env.step(np.array([[1, 1, 1], [1, 0, 1]])[..., None])
     assert_same(before.values(), env.state_dict().values())
 
 
 def test_user_errors() -> None:
-    with pytest.raises(UserError, match=r"unknown SMAC map '3s6z'.*3s5z"):
+    with pytest.raises(UserError, match=r"unknown task '3s6z' in smac.*3s5z"):
         make("smac", "3s6z", 1)
+    with pytest.raises(UserError, match="number of environments is 0"):
+        make("smac", "3m", 0)
+    with pytest.raises(UserError, match="does not fit"):
+        make("smac", "3m", 1).load_state_dict({})
     with pytest.raises(UserError, match="choke width"):
         make("smac", "corridor", 1, options=SmacOptions(choke_width=9.0))
 

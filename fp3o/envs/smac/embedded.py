@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import platform
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
@@ -13,6 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots
 from fp3o.envs.options import REVISIONS, SmacOptions
 from fp3o.envs.protocol import ActionSpec, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.smac.battle import Steering, empty_battles, make_rules, steering_numbers
@@ -21,6 +21,7 @@ from fp3o.envs.smac.layouts import Array, sizes, view_of
 from fp3o.envs.smac.scenarios import Scenario
 from fp3o.envs.smac.terrain import ground
 from fp3o.envs.smac.units import data_hash
+from fp3o.errors import UserError
 
 
 def make_spec(scenario: Scenario, options: SmacOptions, *, exact_resume: bool) -> EnvSpec:
@@ -55,7 +56,7 @@ class EmbeddedBattles:
     ) -> None:
         self.options = options or SmacOptions()
         self.scenario = scenario
-        self.slots = slots
+        self.slots = checked_slots(slots)
         self.auto_reset = auto_reset
         self.steering = steering or Steering()
         self.spec = make_spec(scenario, self.options, exact_resume=True)
@@ -80,18 +81,22 @@ class EmbeddedBattles:
         self._pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
         self._numbers = steering_numbers(self.steering)
         self._no_actions = np.zeros((slots, scenario.agents), np.int64)
+        self._choices = np.full((slots, scenario.agents, 1), scenario.actions)
 
     def reset(self, seeds: Seeds) -> Snapshot:
-        self.battles.seed[:] = seeds
+        self.battles.seed[:] = checked_seeds(seeds, self.slots)
         self.battles.episode[:] = 0
         self._run(BEGIN, self._no_actions)
         return self.snapshot()
 
     def step(self, actions: NDArray[Any]) -> Transition:
-        chosen = np.ascontiguousarray(actions.reshape(self.slots, self.spec.agents), np.int64)
+        chosen = np.ascontiguousarray(checked_choices(actions, self._choices)[..., 0])
         faulty = self._run(STEP, chosen)
         if faulty >= 0:
-            raise ValueError(f"illegal action in slot {faulty} of {self.scenario.name}: {chosen[faulty].tolist()}")
+            raise UserError(
+                f"illegal action in slot {faulty} of smac/{self.scenario.name}: {chosen[faulty].tolist()}; "
+                "allowed: where the snapshot's `available` is true"
+            )
         result = self._result
         ended = result.ending > 0
         truncated = result.ending == 4
@@ -114,23 +119,25 @@ class EmbeddedBattles:
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
         for name, array in self.battles._asdict().items():
+            if name not in state or state[name].shape != array.shape:
+                raise UserError(f"saved state of smac/{self.scenario.name} does not fit; allowed: {name} {array.shape}")
+        for name, array in self.battles._asdict().items():
             array[...] = state[name]
         self._run(SHOW, self._no_actions)
 
     def identity(self) -> dict[str, Any]:
         return {
+            "domain": "smac",
+            "task": self.scenario.name,
             "engine": "embedded",
             "revision": REVISIONS["smac"],
-            "map": self.scenario.name,
+            "versions": {"numba": numba.__version__, "numpy": np.__version__},
             "unit_data": data_hash(self.options.profile),
-            "steering": asdict(self.steering),
             "terrain": hashlib.sha256(self.ground.walkable.tobytes()).hexdigest()[:16],
-            "options": asdict(self.options),
-            "numba": numba.__version__,
-            "numpy": np.__version__,
-            "processor": platform.machine(),
+            "steering": asdict(self.steering),
             "observation_size": self.spec.observation_size,
             "state_size": self.spec.state_size,
+            "options": asdict(self.options),
         }
 
     def close(self) -> None:

@@ -1,0 +1,303 @@
+"""The real StarCraft II through the smac package, one game per slot in a process of its own.
+
+Only battle, reward and end come from the game; what agents see is built from its unit list by the same kernels as for
+the embedded engine, in either layout. A game that dies is started again and its battle dropped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import multiprocessing
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots
+from fp3o.envs.options import REVISIONS, SmacOptions
+from fp3o.envs.protocol import Episode, Seeds, Snapshot, Transition
+from fp3o.envs.smac.embedded import make_spec
+from fp3o.envs.smac.layouts import Array, outcome, view_of, write_available, write_features
+from fp3o.envs.smac.scenarios import Scenario
+from fp3o.envs.smac.units import KINDS
+from fp3o.errors import UserError
+
+MODULE, CLASS = "smac.env", "StarCraft2Env"
+STOCK_IDS = {4: "colossus", 9: "baneling", 48: "marine", 73: "zealot", 74: "stalker", 105: "zergling", 107: "hydralisk"}
+MOST_RESTARTS = 10  # in a row, per slot
+
+
+class Units(NamedTuple):
+    """The units of a game in our numbering: allies in agent order, then enemies."""
+
+    kind: Array
+    x: Array
+    y: Array
+    health: Array
+    shield: Array
+    cooldown: Array
+    alive: Array
+    pathing: Array
+
+
+class Answer(NamedTuple):
+    """What a game replies to a command."""
+
+    units: Units
+    reward: float
+    ended: bool
+    broken: bool
+    """The smac package restarted the game by itself; the battle does not count."""
+
+
+def find_class() -> Any:
+    """smac's environment; another package on the package index is called smac too, so the class decides."""
+    try:
+        return getattr(importlib.import_module(MODULE), CLASS)
+    except (ImportError, AttributeError) as error:
+        raise UserError(
+            f"backend starcraft2 needs StarCraft II and the package oxwhirl/smac with {MODULE}.{CLASS} ({error}); "
+            "allowed without them: embedded"
+        ) from None
+
+
+def read_units(env: Any) -> Units:
+    """The unit list that smac keeps, as arrays."""
+    own = {getattr(env, f"{kind}_id", 0): kind for kind in KINDS}
+    own.pop(0, None)  # smac's value for types that the map lacks
+    units = [env.agents[i] for i in range(len(env.agents))] + [env.enemies[j] for j in range(len(env.enemies))]
+    ids = own | STOCK_IDS
+    health = np.array([unit.health for unit in units], np.float32)
+    return Units(
+        np.array([KINDS.index(ids[unit.unit_type]) for unit in units]),
+        np.array([unit.pos.x for unit in units], np.float32),
+        np.array([unit.pos.y for unit in units], np.float32),
+        health,
+        np.array([unit.shield for unit in units], np.float32),
+        np.array([unit.weapon_cooldown for unit in units], np.float32),
+        health > 0,
+        np.ascontiguousarray(env.pathing_grid, np.uint8),
+    )
+
+
+def serve(pipe: Connection, name: str, seed: int) -> None:
+    """The process of one game: obeys "reset", a list of actions, or "close"."""
+    env = find_class()(map_name=name, seed=seed)
+    try:
+        while True:
+            command = pipe.recv()
+            if command == "close":
+                return
+            if command == "reset":
+                env.reset()
+                pipe.send(Answer(read_units(env), 0.0, False, False))
+            else:
+                reward, ended, info = env.step(command)
+                pipe.send(Answer(read_units(env), float(reward), bool(ended), not info))
+    finally:
+        env.close()
+
+
+class _Game:
+    """One slot: its process, started when first needed and again after a crash."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.seed = 0
+        self.restarts = 0
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def send(self, command: Any) -> None:
+        if self._process is None:
+            context = multiprocessing.get_context("spawn")
+            self._pipe, theirs = context.Pipe()
+            self._process = context.Process(target=serve, args=(theirs, self.name, self.seed), daemon=True)
+            self._process.start()
+            theirs.close()
+        try:
+            self._pipe.send(command)
+        except (BrokenPipeError, ConnectionResetError):
+            return  # receive() will find the process dead
+
+    def receive(self) -> Answer | None:
+        """The reply, or None if the game has died."""
+        try:
+            answer: Answer = self._pipe.recv()
+        except (EOFError, ConnectionResetError, OSError):
+            self.stop()
+            self.restarts += 1
+            return None
+        return answer
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._pipe.close()
+            self._process.join(timeout=10)
+            if self._process.is_alive():
+                self._process.kill()
+                self._process.join()
+            self._process = self._pipe = None
+
+    def begin(self) -> Answer:
+        """A new battle, on a new process if need be."""
+        for _ in range(MOST_RESTARTS):
+            self.send("reset")
+            answer = self.receive()
+            if answer is not None:
+                return answer
+        raise UserError(
+            f"StarCraft II died {MOST_RESTARTS} times in a row when starting {self.name}; see its output above"
+        )
+
+    def close(self) -> None:
+        if self._process is not None:
+            self.send("close")
+            self.stop()
+
+
+class StarCraft2Battles:
+    """N games of the real StarCraft II. Cannot be saved; seeds reach a game when its process starts."""
+
+    def __init__(
+        self, scenario: Scenario, slots: int, *, auto_reset: bool = True, options: SmacOptions | None = None
+    ) -> None:
+        find_class()
+        self.options = options or SmacOptions(backend="starcraft2")
+        self.scenario = scenario
+        self.slots = checked_slots(slots)
+        self.auto_reset = auto_reset
+        self.spec = make_spec(scenario, self.options, exact_resume=False)
+        self.view = view_of(scenario, self.options.layout)
+        self._games = [_Game(scenario.name) for _ in range(slots)]
+        self._shown, self._final = self._buffers(), self._buffers()
+        self._last_action = np.full((slots, scenario.agents), -1)
+        self._running = np.zeros(slots, bool)
+        self._total = np.zeros(slots)
+        self._length = np.zeros(slots, np.int64)
+        self._choices = np.full((slots, scenario.agents, 1), scenario.actions)
+
+    @property
+    def restarts(self) -> int:
+        """Games that had to be started again."""
+        return sum(game.restarts for game in self._games)
+
+    def reset(self, seeds: Seeds) -> Snapshot:
+        for game, seed in zip(self._games, checked_seeds(seeds, self.slots).tolist(), strict=True):
+            game.seed = seed % 2**31
+            game.send("reset")
+        for slot, game in enumerate(self._games):
+            self._begin(slot, game.receive() or game.begin())
+        return self.snapshot()
+
+    def step(self, actions: NDArray[Any]) -> Transition:
+        chosen = checked_choices(actions, self._choices)[..., 0]
+        reward = np.zeros(self.slots)
+        terminated, truncated = np.zeros(self.slots, bool), np.zeros(self.slots, bool)
+        episodes: list[Episode] = []
+        active = np.nonzero(self._running)[0].tolist()
+        for slot in active:
+            self._games[slot].send(chosen[slot].tolist())
+        for slot in active:
+            answer = self._games[slot].receive()
+            if answer is None or answer.broken:
+                # The battle is dropped: cut short for the learner, played again where each slot owes one episode.
+                truncated[slot] = self.auto_reset
+                self._copy_to_final(slot)
+                self._begin(slot, self._games[slot].begin())
+                continue
+            self._last_action[slot] = chosen[slot]
+            self._show(slot, answer.units, self._shown)
+            reward[slot] = answer.reward
+            self._total[slot] += answer.reward
+            self._length[slot] += 1
+            if not answer.ended:
+                continue
+            result = outcome(self.spec.agents, answer.units.alive)
+            terminated[slot], truncated[slot] = result > 0, result == 0
+            total = float(self._total[slot])
+            episodes.append(Episode(slot, total, total, int(self._length[slot]), result == 1))
+            self._copy_to_final(slot)
+            self._running[slot] = False
+            if self.auto_reset:
+                self._begin(slot, self._games[slot].begin())
+        ended = bool((terminated | truncated).any())
+        rewards = np.repeat(reward[:, None], self.spec.agents, axis=1)
+        return Transition(self.snapshot(), rewards, terminated, truncated, self._final if ended else None, episodes)
+
+    def snapshot(self) -> Snapshot:
+        return self._shown
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Nothing of a running game can be saved."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
+        """Fresh battles in every slot."""
+        for slot, game in enumerate(self._games):
+            self._begin(slot, game.begin())
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "domain": "smac",
+            "task": self.scenario.name,
+            "engine": "starcraft2",
+            "revision": REVISIONS["smac"],
+            "versions": {name: _version(name) for name in ("smac", "pysc2", "numpy")},
+            "observation_size": self.spec.observation_size,
+            "state_size": self.spec.state_size,
+            "options": asdict(self.options),
+        }
+
+    def close(self) -> None:
+        for game in self._games:
+            game.close()
+
+    def _begin(self, slot: int, answer: Answer) -> None:
+        self._last_action[slot] = -1
+        self._running[slot] = True
+        self._total[slot] = 0.0
+        self._length[slot] = 0
+        self._show(slot, answer.units, self._shown)
+
+    def _show(self, slot: int, units: Units, shown: Snapshot) -> None:
+        assert shown.available is not None
+        write_available(self.view, units.x, units.y, units.alive, units.pathing, shown.available[slot])
+        write_features(
+            self.view,
+            units.kind,
+            units.x,
+            units.y,
+            units.health,
+            units.shield,
+            units.cooldown,
+            units.alive,
+            self._last_action[slot],
+            shown.available[slot],
+            shown.observation[slot],
+            shown.state[slot],
+        )
+        shown.alive[slot] = units.alive[: self.spec.agents]
+
+    def _copy_to_final(self, slot: int) -> None:
+        for kept, current in zip(self._final, self._shown, strict=True):
+            kept[slot] = current[slot]  # type: ignore[index]
+
+    def _buffers(self) -> Snapshot:
+        size = (self.slots, self.spec.agents)
+        return Snapshot(
+            np.zeros((*size, self.spec.observation_size), np.float32),
+            np.zeros((*size, self.spec.state_size), np.float32),
+            np.zeros(size, bool),
+            np.zeros((*size, self.spec.action.parameters), bool),
+        )
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

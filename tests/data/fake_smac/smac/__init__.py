@@ -1,0 +1,1 @@
+"""A stand-in for the smac package: replays recorded battles."""
