@@ -1,0 +1,107 @@
+"""Speed of the embedded SMAC engine: one thread, batches of 40, random legal actions. One JSON line per map.
+
+    python benchmarks/speed/smac.py [--maps 3s5z corridor] [--threads 1 2 4 8 16]
+
+A step includes observations, states, legality and automatic resets. Rates are the best of several slices by the
+thread's processor clock (the same as wall time on a quiet machine); the wall's rate and the load are printed beside it.
+The same actions are played by the plain NumPy game loop of our own oracle, which sees nothing and rewards nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+from fp3o.envs.protocol import slot_seeds
+from fp3o.envs.smac import oracle
+from fp3o.envs.smac.battle import steering_numbers
+from fp3o.envs.smac.embedded import EmbeddedBattles
+from fp3o.envs.smac.scenarios import SCENARIOS
+
+# Environment steps per second to reach, and to aim at.
+TARGETS = {
+    "3s5z": (12_000, 20_000),
+    "5m_vs_6m": (16_000, 20_000),
+    "bane_vs_bane": (2_000, 4_000),
+    "corridor": (2_000, 4_000),
+    "2c_vs_64zg": (2_000, 4_000),
+}
+LEAST_RATIO = 15.0  # to the oracle
+SLOTS = 40
+SLICE = 50  # lock-steps
+
+
+def random_legal(env: EmbeddedBattles, generator: np.random.Generator) -> np.ndarray:
+    available = env.snapshot().available
+    assert available is not None
+    return (generator.random(available.shape, np.float32) * available).argmax(-1)[..., None]
+
+
+def engine_rates(name: str, threads: int, slices: int) -> tuple[float, float]:
+    """Steps per second by processor clock and by wall clock."""
+    env = EmbeddedBattles(SCENARIOS[name], SLOTS * threads, threads=threads)
+    env.reset(slot_seeds(0, "speed", SLOTS * threads))
+    generator = np.random.default_rng(0)
+    processor, wall = [], []
+    for _ in range(slices):
+        spent_processor = spent_wall = 0.0
+        for _ in range(SLICE):
+            actions = random_legal(env, generator)
+            before = time.thread_time(), time.perf_counter()
+            env.step(actions)
+            spent_processor += time.thread_time() - before[0]
+            spent_wall += time.perf_counter() - before[1]
+        processor.append(SLICE * env.slots / spent_processor)
+        wall.append(SLICE * env.slots / spent_wall)
+    env.close()
+    return max(processor), max(wall)
+
+
+def oracle_rate(name: str, steps: int = 40) -> float:
+    """Steps per second of one battle in plain NumPy."""
+    env = EmbeddedBattles(SCENARIOS[name], 1)
+    env.reset(slot_seeds(0, "speed", 1))
+    numbers = steering_numbers(env.steering)
+    generator = np.random.default_rng(0)
+    spent = 0.0
+    for _ in range(steps):
+        actions = random_legal(env, generator)[0, :, 0]
+        saved = env.state_dict()
+        before = time.thread_time()
+        oracle.step(env.rules, env.ground, numbers, oracle.one_battle(env.battles, 0), actions)
+        spent += time.thread_time() - before
+        env.load_state_dict(saved)
+        env.step(actions[None, :, None])
+    return steps / spent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--maps", nargs="+", choices=sorted(SCENARIOS), default=list(TARGETS), metavar="MAP")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1], help="more than one: by the wall clock only")
+    parser.add_argument("--slices", type=int, default=6)
+    arguments = parser.parse_args()
+    for name in arguments.maps:
+        line: dict[str, Any] = {"map": name, "slots": SLOTS}
+        for threads in arguments.threads:
+            processor, wall = engine_rates(name, threads, arguments.slices)
+            line[f"wall_{threads}"] = round(wall)
+            if threads == 1:
+                line["steps_per_second"] = round(processor)
+        if 1 in arguments.threads:
+            plain = oracle_rate(name)
+            line |= {"oracle": round(plain, 1), "ratio": round(line["steps_per_second"] / plain)}
+            least, aim = TARGETS.get(name, (0, 0))
+            line |= {"least": least, "aim": aim, "reached": bool(line["steps_per_second"] >= least)}
+            line["ratio_reached"] = bool(line["ratio"] >= LEAST_RATIO)
+        line |= {"load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
