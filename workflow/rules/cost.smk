@@ -11,7 +11,7 @@ rule cost_run:
         f"{ROOT}/logs/cost/{{cell}}/{{digest}}.log",
     conda:
         "../../environment.yml"
-    threads: workflow.cores
+    threads: os.cpu_count()
     shell:
         f"{JOB} --exclusive --log {{log}} -- {PYTHON} -m fp3o.cost measure {{wildcards.cell}} --suite {SUITE}"
 
