@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fp3o.envs.protocol import ActionSpec
 from fp3o.networks.sharing import Sharing
-from fp3o.networks.stacked import Layout, constant, head, head_shapes, select, sigmoid, trunk, trunk_shapes
+from fp3o.networks.stacked import Layout, constant, folded, head, head_shapes, select, sigmoid, trunk, trunk_shapes
 
 STD_SCALE = 0.5  # the release's std y coef; its x coef is 1
 UNAVAILABLE = -1e10  # logit of an illegal choice, as in the release
@@ -76,7 +76,14 @@ class Actor:
         keep: Tensor | None,
     ) -> tuple[Distribution, Tensor | None]:
         """What agents would do: observation [R, K, C, L, O] → distribution, and the GRU state after the last step."""
-        return self.forward(self.rows(trunks, heads, owners), observation, available, hidden, keep)
+        return self.forward(self.layers(self.rows(trunks, heads, owners)), observation, available, hidden, keep)
+
+    def layers(self, p: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What follows from parameters alone: folded layers, and σ."""
+        layers = folded(p, "head.{}")
+        if self.action.kind == "gaussian":
+            layers["std"] = self.std(p["head.log_std"])
+        return layers
 
     def forward(
         self,
@@ -86,11 +93,11 @@ class Actor:
         hidden: Tensor | None,
         keep: Tensor | None,
     ) -> tuple[Distribution, Tensor | None]:
-        """`distribution` from the rows that agents use."""
+        """`distribution` from `layers`."""
         features, hidden = trunk(p, observation, hidden, keep)
-        outputs = head(p, "head", features)
+        outputs = head(p, "head", features, self.action.parameters)
         if self.action.kind == "gaussian":
-            return Distribution(outputs, self.std(p["head.log_std"]).expand_as(outputs)), hidden
+            return Distribution(outputs, p["std"].expand_as(outputs)), hidden
         if available is not None:
             outputs = torch.where(available, outputs, UNAVAILABLE)
         parts = [torch.log_softmax(part, -1) for part in outputs.split(self.action.sizes, -1)]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fp3o.networks.sharing import Sharing
-from fp3o.networks.stacked import Layout, head, head_shapes, select, trunk, trunk_shapes
+from fp3o.networks.stacked import Layout, folded, head, head_shapes, select, trunk, trunk_shapes
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,22 @@ class Critic:
         self, flat: Tensor, owners: Tensor | None, state: Tensor, hidden: Tensor | None, keep: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """Normalised values [R, K, C, L] of states [R, K, C, L, S], and the GRU state after the last step."""
-        return self.forward(self.rows(flat, owners), state, hidden, keep)
+        return self.forward(self.layers(self.rows(flat, owners)), state, hidden, keep)
 
     def rows(self, flat: Tensor, owners: Tensor | None) -> dict[str, Tensor]:
         """Named parameters that the agents at hand use, [R, K or 1, *shape] each."""
         return self.layout.views(select(flat, owners))
 
+    def layers(self, p: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What follows from parameters alone."""
+        return folded(p, "v_out.{}")
+
     def forward(
         self, p: dict[str, Tensor], state: Tensor, hidden: Tensor | None, keep: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """`value` from the rows that agents use."""
+        """`value` from folded layers."""
         features, hidden = trunk(p, state, hidden, keep)
-        return head(p, "v_out", features).squeeze(-1), hidden
+        return head(p, "v_out", features, 1).squeeze(-1), hidden
 
 
 DECAY = 0.99999

@@ -87,14 +87,9 @@ def _flat_rows(owners: Tensor, rows: int) -> Tensor:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """[R, P, rows, in] → [R, P, rows, out]."""
-    outputs = weight.shape[-1]
-    if outputs == 1:
-        # A product with one column takes another BLAS routine when it stands alone than in a batch; padded to two
-        # columns a seed by itself and the same seed in a stack agree bit for bit.
-        weight, bias = F.pad(weight, (0, 1)), F.pad(bias, (0, 1))
     # Not baddbmm: it copies the bias to all rows first, and a compiler cannot fuse that with what follows.
     y = torch.bmm(x.flatten(0, 1), weight.flatten(0, 1)).view(*x.shape[:-1], -1)
-    return y.add_(bias[:, :, None])[..., :outputs]
+    return y.add_(bias[:, :, None])
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -108,14 +103,24 @@ def standardised(x: Tensor) -> Tensor:
     return F.layer_norm(x, x.shape[-1:])
 
 
-def folded(p: dict[str, Tensor], norm: str, layer: str, suffix: str = "") -> tuple[Tensor, Tensor]:
-    """Weight and bias of a linear layer with the scale and shift of the LayerNorm before it multiplied in.
+def folded(p: dict[str, Tensor], head: str) -> dict[str, Tensor]:
+    """Linear layers with the scale and shift of the LayerNorm before each multiplied in.
 
     The same function of the same parameters, but the work is per weight instead of per sample.
     """
-    weight = p[f"{layer}.weight{suffix}"]
-    bias = p[f"{layer}.bias{suffix}"] + (p[f"{norm}.bias"][..., None] * weight).sum(-2)
-    return p[f"{norm}.weight"][..., None] * weight, bias
+    layers = {name: x for name, x in p.items() if "norm" not in name}
+    pairs = [("feature_norm", "fc1.{}"), ("fc1_norm", "fc2.{}")]
+    pairs += [("fc2_norm", "gru.{}_ih"), ("gru_norm", head)] if "gru_norm.weight" in p else [("fc2_norm", head)]
+    for norm, layer in pairs:
+        weight, bias = p[layer.format("weight")], p[layer.format("bias")]
+        bias = bias + (p[f"{norm}.bias"][..., None] * weight).sum(-2)
+        weight = p[f"{norm}.weight"][..., None] * weight
+        if weight.shape[-1] == 1:
+            # A product with one column takes another BLAS routine when it stands alone than in a batch; padded to two
+            # columns a seed by itself and the same seed in a stack agree bit for bit.
+            weight, bias = F.pad(weight, (0, 1)), F.pad(bias, (0, 1))
+        layers |= {layer.format("weight"): weight, layer.format("bias"): bias}
+    return layers
 
 
 def _norm(name: str, size: int) -> dict[str, tuple[tuple[int, ...], Initialiser]]:
@@ -148,19 +153,19 @@ def head_shapes(name: str, hidden: int, outputs: int, gain: float) -> dict[str, 
 
 
 def trunk(p: dict[str, Tensor], x: Tensor, hidden: Tensor | None, keep: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Features of chunks [R, K, C, L, in] → [R, K, C, L, H] before the last scale and shift, and the last GRU state.
+    """Standardised features of chunks [R, K, C, L, in] → [R, K, C, L, H] from folded layers, and the last GRU state.
 
     hidden [R, K, C, H] is the state before the first step; keep [R, K, C, L] is 0 where a step starts an episode.
     """
     replicas, agents, chunks, length, _ = x.shape
     owners = p["fc1.bias"].shape[1]  # 1: all agents fold into the rows of one network
     x = standardised(x.reshape(replicas, owners, -1, x.shape[-1]))
-    x = standardised(F.relu(linear(x, *folded(p, "feature_norm", "fc1"))))
-    x = standardised(F.relu(linear(x, *folded(p, "fc1_norm", "fc2"))))
+    x = standardised(F.relu(linear(x, p["fc1.weight"], p["fc1.bias"])))
+    x = standardised(F.relu(linear(x, p["fc2.weight"], p["fc2.bias"])))
     if "gru.weight_ih" in p:
         assert hidden is not None
         assert keep is not None
-        inputs = linear(x, *folded(p, "fc2_norm", "gru", "_ih")).unflatten(2, (-1, length))
+        inputs = linear(x, p["gru.weight_ih"], p["gru.bias_ih"]).unflatten(2, (-1, length))
         state = hidden.reshape(replicas, owners, -1, hidden.shape[-1])
         mask = keep.reshape(replicas, owners, -1, length)
         outputs = []
@@ -182,8 +187,8 @@ def _gru_step(p: dict[str, Tensor], inputs: Tensor, state: Tensor) -> Tensor:
     return new + update * (state - new)
 
 
-def head(p: dict[str, Tensor], name: str, features: Tensor) -> Tensor:
-    """The last linear layer on a trunk's features: [R, K, C, L, H] → [R, K, C, L, out]; p has the trunk too."""
-    weight, bias = folded(p, "gru_norm" if "gru_norm.weight" in p else "fc2_norm", name)
+def head(p: dict[str, Tensor], name: str, features: Tensor, outputs: int) -> Tensor:
+    """The last linear layer: [R, K, C, L, H] → [R, K, C, L, outputs]."""
+    bias = p[f"{name}.bias"]
     rows = features.reshape(features.shape[0], bias.shape[1], -1, features.shape[-1])
-    return linear(rows, weight, bias).reshape(*features.shape[:-1], -1)
+    return linear(rows, p[f"{name}.weight"], bias).reshape(*features.shape[:-1], -1)[..., :outputs]

@@ -35,7 +35,7 @@ class Policy:
         self.hidden = torch.zeros(shape) if actor.recurrent else None
         self._owners = Owners(*(self._rows(o) for o in (actor.sharing.trunk, actor.sharing.head)))
         self._forward = compiler(self.forward)
-        self.trunks, self.heads = torch.empty(0), torch.empty(0)
+        self._layers: dict[str, Tensor] = {}
 
     def _rows(self, owners: tuple[int, ...]) -> Tensor | None:
         """Rows to gather; none where agent a uses row a."""
@@ -48,9 +48,11 @@ class Policy:
         if self.hidden is not None:
             self.hidden = torch.zeros_like(self.hidden)
 
+    @torch.no_grad()
     def load(self, trunks: Tensor, heads: Tensor) -> None:
-        """Take over parameters [R, owners, size]."""
-        self.trunks, self.heads = trunks.detach().cpu().clone(), heads.detach().cpu().clone()
+        """Take over parameters [R, owners, size]; what follows from them alone is computed here, not at every step."""
+        rows = self.actor.rows(trunks.detach().cpu(), heads.detach().cpu(), self._owners)
+        self._layers = {name: x.clone() for name, x in self.actor.layers(rows).items()}
 
     @torch.no_grad()
     def act(
@@ -61,14 +63,13 @@ class Policy:
         observation = torch.from_numpy(snapshot.observation).view(shape)
         available = None if snapshot.available is None else torch.from_numpy(snapshot.available).view(shape)
         location, action, self.hidden = self._forward(
-            self.trunks, self.heads, observation, available, self.hidden, torch.from_numpy(keep), noise
+            self._layers, observation, available, self.hidden, torch.from_numpy(keep), noise
         )
         return location.numpy(), action.numpy()
 
     def forward(
         self,
-        trunks: Tensor,
-        heads: Tensor,
+        layers: dict[str, Tensor],
         observation: Tensor,
         available: Tensor | None,
         hidden: Tensor | None,
@@ -76,10 +77,8 @@ class Policy:
         noise: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """One step of all agents; keep [R, N] is 0 where a slot starts an episode."""
-        distribution, hidden = self.actor.distribution(
-            trunks,
-            heads,
-            self._owners,
+        distribution, hidden = self.actor.forward(
+            layers,
             observation.transpose(1, 2)[:, :, :, None],
             None if available is None else available.transpose(1, 2)[:, :, :, None],
             hidden,
@@ -288,10 +287,10 @@ class Values:
 
     def __init__(self, learner: Learner, recurrent: bool) -> None:
         self.critic: Critic = learner.critic
-        self.flat = learner.stepper.parameters.critic.detach()
-        rows = learner.sharing.trunk
+        flat, rows = learner.stepper.parameters.critic.detach(), learner.sharing.trunk
         identity = rows == tuple(range(len(rows)))
-        self._owners = None if identity else torch.tensor(rows, device=self.flat.device).expand(len(self.flat), -1)
+        owners = None if identity else torch.tensor(rows, device=flat.device).expand(len(flat), -1)
+        self._layers = self.critic.layers(self.critic.rows(flat, owners))
         self._recurrent = recurrent
         self.hidden: Tensor | None = None
 
@@ -333,4 +332,4 @@ class Values:
         return self.hidden
 
     def _value(self, state: Tensor, hidden: Tensor | None, keep: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        return self.critic.value(self.flat, self._owners, state, hidden, keep)
+        return self.critic.forward(self._layers, state, hidden, keep)
