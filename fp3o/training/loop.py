@@ -134,6 +134,8 @@ class Run:
         begun = self.volatile["seconds"]["total"]
         if progress is not None:
             progress.begin(self.iteration * steps_each)
+            resumed = f"; goes on after iteration {self.iteration}" if self.iteration else ""
+            progress.say(f"updates {self.path.mode} on {self.path.device}: {self.path.reason}{resumed}")
         while self.iteration < self.plan.iterations and len(self.diverged) < len(self.seeds):
             with self._timed("rollout"):
                 collected = self.collector.collect(self.seeds, self.iteration)

@@ -65,7 +65,9 @@ def test_it_learns_to_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "4 episodes from seed 0" in capsys.readouterr().out
 
 
-def test_a_stopped_run_goes_on_with_fresh_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_goes_on_with_fresh_episodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     real = Progress.advance
 
     def stop(self: Progress, steps: int) -> None:
@@ -77,7 +79,9 @@ def test_a_stopped_run_goes_on_with_fresh_episodes(tmp_path: Path, monkeypatch: 
         patched.setattr(Progress, "advance", stop)
         assert command(tmp_path) == 128 + signal.SIGTERM
     assert not documents(tmp_path)
+    capsys.readouterr()
     assert command(tmp_path) == 0
+    assert "updates eager on cpu: asked for; goes on after iteration 2" in capsys.readouterr().err
     found: dict[int, dict[str, Any]] = documents(tmp_path)
     assert [run["volatile"]["resumes"] for run in found.values()] == [1, 1]
     for path in tmp_path.rglob(records.ITERATIONS):
