@@ -5,7 +5,10 @@ Kept apart from the simulators so that planning can check and hash them without 
 
 from __future__ import annotations
 
+import importlib
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 
@@ -65,14 +68,29 @@ class MpeOptions:
 class SmacOptions:
     """Which engine plays the battle and what agents see of it."""
 
-    backend: Literal["embedded", "starcraft2"] = "embedded"
-    """embedded: our battle engine. starcraft2: the real game through the smac package."""
+    backend: Literal["embedded", "starcraft2", "auto"] = "embedded"
+    """embedded: our battle engine. starcraft2: the real game through the smac package. auto, for runs by hand: the real
+    game where both are installed; replaced by what it finds at once, so that no run is called auto."""
     layout: Literal["agent", "default"] = "agent"
     """agent: what the paper trained on (last actions, agent id, agent-specific state). default: the smac package's."""
     profile: Literal["liberty", "legacy"] = "liberty"
     """Unit data of the embedded engine. liberty: what SMAC's maps load. legacy: Legacy of the Void, for comparison."""
     choke_width: float = 4.0
     """Cells between the corridor map's chambers; the map archive allows 2 to 6."""
+
+    def __post_init__(self) -> None:
+        if self.backend == "auto":
+            object.__setattr__(self, "backend", "starcraft2" if _has_starcraft2() else "embedded")
+
+
+def _has_starcraft2() -> bool:
+    """Whether the game is where pysc2 looks for it, and the smac package is the one with StarCraft2Env."""
+    if not Path(os.environ.get("SC2PATH", "~/StarCraftII")).expanduser().is_dir():
+        return False
+    try:
+        return hasattr(importlib.import_module("smac.env"), "StarCraft2Env")
+    except ImportError:
+        return False
 
 
 @dataclass(frozen=True)

@@ -107,3 +107,15 @@ def test_without_the_package_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(UserError, match=r"needs StarCraft II.*allowed without them: embedded") as caught:
         make("smac", "3s5z", 1, options=options("agent"))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("fake_smac")
+def test_auto_becomes_what_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FAKE_SMAC_RECORDING", "")
+    monkeypatch.setenv("SC2PATH", str(tmp_path))
+    assert SmacOptions(backend="auto") == SmacOptions(backend="starcraft2")
+    monkeypatch.setenv("SC2PATH", str(tmp_path / "absent"))
+    assert SmacOptions(backend="auto") == SmacOptions(backend="embedded")
+    monkeypatch.setenv("SC2PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "smac.env", None)
+    assert SmacOptions(backend="auto") == SmacOptions(backend="embedded")

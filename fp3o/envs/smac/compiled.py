@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -20,16 +19,16 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @functools.cache
 def cache_folder() -> str:
-    """Where machine code is kept: beside the sources, or in the user's or the temporary folder if that is read-only.
+    """Where machine code is kept: beside the sources, in the user's cache if that is read-only, or nowhere (empty).
 
+    Never in a shared temporary folder, where others could leave code for us to run.
     Named after the sources, because numba's own check misses a change in a function that a cached one calls.
     """
     here = Path(__file__).parent
     digest = hashlib.sha256(b"".join((here / f"{name}.py").read_bytes() for name in SOURCES)).hexdigest()[:12]
     user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    temporary = Path(tempfile.gettempdir()) / f"fp3o-{os.getuid()}"
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    bases = [Path(chosen)] if chosen else [here / "__pycache__", Path(user) / "fp3o", temporary]
+    bases = [Path(chosen)] if chosen else [here / "__pycache__", Path(user) / "fp3o"]
     for base in bases:
         folder = base / f"numba-{digest}"
         try:
