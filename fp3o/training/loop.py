@@ -25,6 +25,7 @@ from fp3o.networks.sharing import sharing
 from fp3o.plan import Plan
 from fp3o.training import checkpoint, records
 from fp3o.training.evaluate import Evaluator
+from fp3o.training.memory import keep_freed_memory
 from fp3o.training.paths import ComputePath, choose
 from fp3o.training.progress import Progress
 from fp3o.training.randomness import Draws
@@ -59,6 +60,7 @@ def train(
 ) -> list[RunResult]:
     """Train all seeds side by side, from scratch or from where the last process stopped."""
     torch.set_num_threads(1)
+    keep_freed_memory()
     with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:
         if folder.seeds:
             run = Run(plan, folder, choose(plan, device, path, threads), allow_path_change)

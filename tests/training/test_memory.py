@@ -1,0 +1,29 @@
+"""Freed memory is kept where the C library is GNU's; elsewhere nothing happens."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import sys
+
+import pytest
+import torch
+
+from fp3o.training.memory import keep_freed_memory
+
+
+def test_elsewhere_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert keep_freed_memory() is False
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the GNU C library can be told")
+def test_large_tensors_are_allocated_without_page_faults() -> None:
+    assert keep_freed_memory() is True
+    size = 2**20  # 4 MiB of floats, a thousand pages
+    for _ in range(3):
+        torch.zeros(size).add_(1.0)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        torch.zeros(size).add_(1.0)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 2000
