@@ -108,17 +108,32 @@ def test_a_broken_replica_stops_and_the_others_do_not_notice(algorithm: str, wha
             assert now[broken].equal(then[broken]) or algorithm in ("happo", "a2po")
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_ratios_of_24_agents(algorithm: str) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "changes"),
+    [
+        *((algorithm, {}) for algorithm in ALGORITHMS),
+        ("fp3o", {"intermediate": False}),
+        ("happo", {"happo_before": "rollout"}),
+        ("coppo", {"joint_gradient": True}),
+    ],
+    ids=lambda x: x if isinstance(x, str) else next(iter(x), ""),
+)
+def test_ratios_of_24_agents(algorithm: str, changes: dict[str, object]) -> None:
     """Every ratio e^±5: the product of all overflows float32 unless it is kept in logarithms."""
     spec = make_spec(agents=24)
-    settings = with_settings(STACK, rollout_length=4, rollout_threads=1, minibatches=1)
+    settings = with_settings(
+        STACK, rollout_length=4, rollout_threads=1, minibatches=1, advantage_standardisation="none", **changes
+    )
     learner = make_learner(algorithm, "full", settings, (0, 1), spec)
     rollout = make_rollout(learner, (0, 1))
     shift = torch.tensor([5.0, -5.0])[:, None, None, None]
-    learner.update(rollout._replace(log_prob=rollout.log_prob - shift), Draws((0, 1), 0))
+    # Good news for all: the product of large ratios satisfies FP3O's condition, that of small ones does not.
+    rollout = rollout._replace(log_prob=rollout.log_prob - shift, reward=rollout.reward.abs(), value=0 * rollout.value)
+    records = learner.update(rollout, Draws((0, 1), 0))
+    if algorithm == "fp3o":
+        assert records["go"].tolist() == [1.0, 0.0]
     assert learner.stepper.running.all()
-    assert all(x.isfinite().all() for x in numbers(learner))
+    assert all(x.isfinite().all() for x in [*numbers(learner), *records.values()])
 
 
 @pytest.mark.parametrize("kind", SHARINGS)
