@@ -264,6 +264,24 @@ def test_moving_on_breaks_off_an_attack() -> None:
     assert after.lost[1] == 0
 
 
+def test_a_zealot_stands_for_its_second_hit_and_a_new_order_loses_it() -> None:
+    def zealot() -> EmbeddedBattles:
+        env = arena({"zealot": 1}, {"marine": 1}, 0.9, noise=False)
+        env.rules = env.rules._replace(speed=np.array([2.25 / 16, 0], np.float32))
+        loops(env, ATTACK, 2)
+        assert env.battles.lost[0, 1] == 8
+        return env
+
+    stays, leaves, chased = zealot(), zealot(), zealot()
+    assert loops(stays, ATTACK, 6)[-1].lost[1] == 16
+    assert loops(leaves, NORTH, 6)[-1].lost[1] == 8
+    chased.battles.x[0, 1] += 1.0  # out of range, but the blow has begun
+    where = float(chased.battles.x[0, 0])
+    after = loops(chased, ATTACK, 3)[-1]
+    assert after.x[0] == pytest.approx(where, abs=1e-3)
+    assert loops(chased, ATTACK, 3)[-1].lost[1] == 16
+
+
 def test_allies_never_fight_unbidden_and_enemies_do() -> None:
     env = arena({"marine": 1}, {"marine": 1}, 5)
     for _ in range(6):

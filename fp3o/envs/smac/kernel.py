@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fp3o.envs.smac.battle import BEAM, BLAST, MISSILE, Battles, Rules, SteeringNumbers
+from fp3o.envs.smac.battle import BEAM, BLAST, DIRECT, MISSILE, Battles, Rules, SteeringNumbers
 from fp3o.envs.smac.compiled import compiled
 from fp3o.envs.smac.layouts import (
     ATTACK,
@@ -133,6 +133,23 @@ def reset_battle(rules: Rules, b: Battles, n: int) -> None:
 
 
 @compiled
+def striking(rules: Rules, b: Battles, n: int, u: int) -> bool:
+    """Between the two hits of an attack, which the unit spends standing (catalogue: PsiBladesBurst is channeled)."""
+    return bool(b.strikes[n, u] > 0 and rules.blow[u] == DIRECT)
+
+
+@compiled
+def break_off(rules: Rules, b: Battles, n: int, u: int) -> None:
+    """End an attack that has not struck yet, or not for the last time."""
+    b.has_spot[n, u] = False
+    if b.windup[n, u] > ZERO:
+        b.windup[n, u] = ZERO
+        b.cooldown[n, u] = ZERO
+    if striking(rules, b, n, u):
+        b.strikes[n, u] = 0
+
+
+@compiled
 def give_orders(rules: Rules, b: Battles, n: int, actions: Array) -> None:
     """Translate the agents' actions; a new order breaks off an attack that has not struck yet."""
     for a in range(rules.agents):
@@ -149,11 +166,8 @@ def give_orders(rules: Rules, b: Battles, n: int, actions: Array) -> None:
             goal_x, goal_y = move_goal(action, float(b.x[n, a]), float(b.y[n, a]))
             b.goal_x[n, a] = F(goal_x)
             b.goal_y[n, a] = F(goal_y)
-        if target != b.target[n, a] and b.windup[n, a] > ZERO:
-            b.windup[n, a] = ZERO
-            b.cooldown[n, a] = ZERO
         if target != b.target[n, a]:
-            b.has_spot[n, a] = False
+            break_off(rules, b, n, a)
         b.target[n, a] = target
 
 
@@ -248,10 +262,7 @@ def choose_targets(
         t = b.target[n, u]
         if t >= 0 and not b.alive[n, t]:
             b.target[n, u] = -1
-            b.has_spot[n, u] = False
-            if b.windup[n, u] > ZERO:
-                b.windup[n, u] = ZERO
-                b.cooldown[n, u] = ZERO
+            break_off(rules, b, n, u)
     looks = b.tick[n] % RETARGET == 0
     if looks:
         shuffle(b, n, order)
@@ -260,7 +271,7 @@ def choose_targets(
         if not b.alive[n, u] or (t < 0 and not rules.scripted[u]):
             continue
         if t >= 0:
-            if not looks or b.windup[n, u] > ZERO:
+            if not looks or b.windup[n, u] > ZERO or striking(rules, b, n, u):
                 continue
             gap = distance_between(b, n, u, t) - rules.radius[u] - rules.radius[t]
             if gap <= rules.reach[u] or not (rules.scripted[u] or rules.melee[u]):
@@ -313,6 +324,10 @@ def attack(rules: Rules, b: Battles, n: int, mode: Array) -> None:
                     mode[u] = MOVING
             elif b.moving[n, u]:
                 mode[u] = MOVING
+            continue
+        if striking(rules, b, n, u):
+            mode[u] = FIGHTING
+            b.fighting[n, u] = True
             continue
         mode[u] = MOVING
         dx, dy = b.x[n, t] - b.x[n, u], b.y[n, t] - b.y[n, u]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fp3o.envs.smac import kernel as k
-from fp3o.envs.smac.battle import BEAM, BLAST, MISSILE, Battles, Rules, SteeringNumbers
+from fp3o.envs.smac.battle import BEAM, BLAST, DIRECT, MISSILE, Battles, Rules, SteeringNumbers
 from fp3o.envs.smac.layouts import ATTACK, EAST, MAP_SIZE, NORTH, SOUTH, WEST, Array
 from fp3o.envs.smac.terrain import Ground
 from fp3o.envs.smac.units import LOOPS_PER_STEP
@@ -71,11 +71,18 @@ def walkable(ground: Ground, layer: Array | int, x: Array, y: Array) -> Array:
     return inside & free
 
 
-def break_off(b: Battles, who: Any) -> None:
-    """End attacks that have not struck yet."""
-    winding = b.windup[who] > 0
-    b.cooldown[who] = np.where(winding, Float(0), b.cooldown[who])
+def striking(rules: Rules, b: Battles) -> Array:
+    """Who stands between the two hits of an attack."""
+    between: Array = (b.strikes > 0) & (rules.blow == DIRECT)
+    return between
+
+
+def break_off(rules: Rules, b: Battles, who: Array) -> None:
+    """End attacks (of a mask of units) that have not struck yet, or not for the last time."""
+    b.has_spot[who] = False
+    b.cooldown[who & (b.windup > 0)] = 0
     b.windup[who] = 0
+    b.strikes[who & striking(rules, b)] = 0
 
 
 def give_orders(rules: Rules, b: Battles, actions: Array) -> None:
@@ -89,8 +96,7 @@ def give_orders(rules: Rules, b: Battles, actions: Array) -> None:
             east, north = _DIRECTIONS[action]
             b.goal_x[a], b.goal_y[a] = float(b.x[a]) + east, float(b.y[a]) + north
         if target != b.target[a]:
-            break_off(b, [a])
-            b.has_spot[a] = False
+            break_off(rules, b, np.arange(len(b.x)) == a)
         b.target[a] = target
 
 
@@ -136,15 +142,14 @@ def shuffled(b: Battles) -> Array:
 
 def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, order: Array) -> None:
     lost = (b.target >= 0) & ~b.alive[b.target]
-    break_off(b, lost)
+    break_off(rules, b, lost)
     b.target[lost] = -1
-    b.has_spot[lost] = False
     looks = b.tick[0] % k.RETARGET == 0
     for u in order[(b.alive & (rules.scripted | (b.target >= 0)))[order]].tolist():
         t = int(b.target[u])
         gaps = distances(b, u) - rules.radius[u] - rules.radius
         if t >= 0:
-            if not looks or b.windup[u] > 0:
+            if not looks or b.windup[u] > 0 or striking(rules, b)[u]:
                 continue
             if gaps[t] <= rules.reach[u] or not (rules.scripted[u] or rules.melee[u]):
                 b.has_spot[u] = False
@@ -183,13 +188,14 @@ def attack(rules: Rules, b: Battles) -> Array:
     dx, dy = b.x[b.target] - b.x, b.y[b.target] - b.y
     distance = np.sqrt(dx * dx + dy * dy)
     reach = rules.reach + rules.radius + rules.radius[b.target]
-    winding = has & (b.windup > 0)
+    between = has & striking(rules, b)
+    winding = has & ~between & (b.windup > 0)
     broken = winding & (distance > reach + rules.slop)
     b.windup[broken] = 0
     b.cooldown[broken] = 0
     winding &= ~broken
-    ready = has & ~winding & ~broken & (distance <= reach)
-    fighting = winding | ready
+    ready = has & ~between & ~winding & ~broken & (distance <= reach)
+    fighting = winding | ready | between
     b.fighting[:] = fighting
     b.windup[winding] -= Float(1)
     struck = winding & (b.windup <= k.HALF)

@@ -50,7 +50,8 @@ class UnitType:
     """For collisions."""
     blow: Blow
     delay: float
-    """direct: from the first to the second hit. beam: from firing to landing. Otherwise unused."""
+    """direct: from the first to the second hit, spent standing; a new order loses the second (catalogue: the effect
+    PsiBladesBurst is channeled). beam: from firing to landing. Otherwise unused."""
     missile_speed: float
     """missile only."""
     area: float
