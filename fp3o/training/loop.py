@@ -255,7 +255,7 @@ class Run:
         self.iteration = metadata["iteration"]
         self.diverged = {int(seed): where for seed, where in metadata["diverged"].items()}
         notes = self.volatile["notes"]
-        self.volatile = metadata["volatile"]
+        self.volatile |= metadata["volatile"]
         self.volatile["resumes"] += 1
         self.volatile["notes"] = self.volatile["notes"] + notes
         with torch.no_grad():
