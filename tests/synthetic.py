@@ -137,6 +137,7 @@ def _played(learner: Learner, rollout: Rollout) -> Rollout:
     everyone = learner.crew(Turn(1))
     owners = learner.stepper.owners(everyone, Kind("own", None, "actor", True))
     trunks, heads, _ = learner.stepper.parameters
+    layers = learner.actor.layers(learner.actor.rows(trunks, heads, owners))
     hidden = None if rollout.hidden_actor is None else rollout.hidden_actor[:, 0].transpose(1, 2)
     played = []
     for time in range(rollout.log_prob.shape[1]):
@@ -147,9 +148,7 @@ def _played(learner: Learner, rollout: Rollout) -> Rollout:
         before = hidden
         keep = now(rollout.keep[..., None].expand_as(rollout.log_prob))
         available = None if rollout.available is None else now(rollout.available)
-        distribution, hidden = learner.actor.distribution(
-            trunks, heads, owners, now(rollout.observation), available, hidden, keep
-        )
+        distribution, hidden = learner.actor.distribution(layers, now(rollout.observation), available, hidden, keep)
         action = now(rollout.action)
         if distribution.std is not None:
             action = distribution.location + distribution.std * action

@@ -61,43 +61,27 @@ class Actor:
 
     def rows(self, trunks: Tensor, heads: Tensor, owners: Owners) -> dict[str, Tensor]:
         """Named parameters that the agents at hand use, trunk first, [R, K or 1, *shape] each."""
-        return self.trunk_layout.views(select(trunks, owners.trunk)) | self.head_layout.views(
-            select(heads, owners.head)
-        )
+        trunk, head = select(trunks, owners.trunk), select(heads, owners.head)
+        return self.trunk_layout.views(trunk) | self.head_layout.views(head)
+
+    def layers(self, p: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What follows from parameters alone: folded layers, and σ."""
+        sigma = {"std": self.std(p["head.log_std"])} if self.action.kind == "gaussian" else {}
+        return folded(p, "head.{}") | sigma
 
     def distribution(
         self,
-        trunks: Tensor,
-        heads: Tensor,
-        owners: Owners,
+        layers: dict[str, Tensor],
         observation: Tensor,
         available: Tensor | None,
         hidden: Tensor | None,
         keep: Tensor | None,
     ) -> tuple[Distribution, Tensor | None]:
         """What agents would do: observation [R, K, C, L, O] → distribution, and the GRU state after the last step."""
-        return self.forward(self.layers(self.rows(trunks, heads, owners)), observation, available, hidden, keep)
-
-    def layers(self, p: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What follows from parameters alone: folded layers, and σ."""
-        layers = folded(p, "head.{}")
+        features, hidden = trunk(layers, observation, hidden, keep)
+        outputs = head(layers, "head", features, self.action.parameters)
         if self.action.kind == "gaussian":
-            layers["std"] = self.std(p["head.log_std"])
-        return layers
-
-    def forward(
-        self,
-        p: dict[str, Tensor],
-        observation: Tensor,
-        available: Tensor | None,
-        hidden: Tensor | None,
-        keep: Tensor | None,
-    ) -> tuple[Distribution, Tensor | None]:
-        """`distribution` from `layers`."""
-        features, hidden = trunk(p, observation, hidden, keep)
-        outputs = head(p, "head", features, self.action.parameters)
-        if self.action.kind == "gaussian":
-            return Distribution(outputs, p["std"].expand_as(outputs)), hidden
+            return Distribution(outputs, layers["std"].expand_as(outputs)), hidden
         if available is not None:
             outputs = torch.where(available, outputs, UNAVAILABLE)
         parts = [torch.log_softmax(part, -1) for part in outputs.split(self.action.sizes, -1)]

@@ -30,12 +30,6 @@ class Critic:
     def initialise(self, generator: torch.Generator) -> Tensor:
         return self.layout.initialise(self.sharing.trunks, generator)
 
-    def value(
-        self, flat: Tensor, owners: Tensor | None, state: Tensor, hidden: Tensor | None, keep: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Normalised values [R, K, C, L] of states [R, K, C, L, S], and the GRU state after the last step."""
-        return self.forward(self.layers(self.rows(flat, owners)), state, hidden, keep)
-
     def rows(self, flat: Tensor, owners: Tensor | None) -> dict[str, Tensor]:
         """Named parameters that the agents at hand use, [R, K or 1, *shape] each."""
         return self.layout.views(select(flat, owners))
@@ -44,12 +38,12 @@ class Critic:
         """What follows from parameters alone."""
         return folded(p, "v_out.{}")
 
-    def forward(
-        self, p: dict[str, Tensor], state: Tensor, hidden: Tensor | None, keep: Tensor | None
+    def value(
+        self, layers: dict[str, Tensor], state: Tensor, hidden: Tensor | None, keep: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """`value` from folded layers."""
-        features, hidden = trunk(p, state, hidden, keep)
-        return head(p, "v_out", features, 1).squeeze(-1), hidden
+        """Normalised values [R, K, C, L] of states [R, K, C, L, S], and the GRU state after the last step."""
+        features, hidden = trunk(layers, state, hidden, keep)
+        return head(layers, "v_out", features, 1).squeeze(-1), hidden
 
 
 DECAY = 0.99999

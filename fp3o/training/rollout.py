@@ -77,7 +77,7 @@ class Policy:
         noise: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """One step of all agents; keep [R, N] is 0 where a slot starts an episode."""
-        distribution, hidden = self.actor.forward(
+        distribution, hidden = self.actor.distribution(
             layers,
             observation.transpose(1, 2)[:, :, :, None],
             None if available is None else available.transpose(1, 2)[:, :, :, None],
@@ -332,4 +332,4 @@ class Values:
         return self.hidden
 
     def _value(self, state: Tensor, hidden: Tensor | None, keep: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        return self.critic.forward(self._layers, state, hidden, keep)
+        return self.critic.value(self._layers, state, hidden, keep)

@@ -216,7 +216,7 @@ class Stepper:
         epsilon = crew.clip_range[:, :, None, None]
         policy, entropy, value, mean_ratio, outside = (torch.zeros_like(shares.policy) for _ in range(5))
         if kind.learn != "critic":
-            distribution, _ = self.actor.forward(
+            distribution, _ = self.actor.distribution(
                 self.actor.layers(actor),
                 pick(rollout.observation, rows),
                 pick_available(rollout.available, rows),
@@ -236,7 +236,7 @@ class Stepper:
             outside = shares.sample * ((ratio - 1).abs() > epsilon).float().flatten(2).sum(-1)
         if kind.learn != "actor":
             hidden = pick_first(rollout.hidden_critic, rows)
-            predicted, _ = self.critic.forward(self.critic.layers(critic), pick(rollout.state, rows), hidden, keep)
+            predicted, _ = self.critic.value(self.critic.layers(critic), pick(rollout.state, rows), hidden, keep)
             target = (column[Column.RETURNS] - shares.mean[:, :, None, None]) / shares.std[:, :, None, None]
             error = value_loss(predicted, column[Column.VALUE], target, self.settings.clip, self.settings.huber_delta)
             value = shares.value * error.flatten(2).sum(-1)

@@ -197,15 +197,14 @@ class Learner:
         everyone = self.crew(Turn(1))
         kind = Kind("own", None, "actor", True)
         units = sample_rows(rollout, self.settings)
-        parameters, owners = self.stepper.parameters, self.stepper.owners(everyone, kind)
+        trunks, heads, _ = self.stepper.parameters
+        layers = self.actor.layers(self.actor.rows(trunks, heads, self.stepper.owners(everyone, kind)))
         ratios, divergences = [], []
         for part in units.split(max(1, EVALUATION_ROWS // units.shape[1])):
             rows = crew_rows(rollout, everyone, part, None)
             keep = pick(rollout.keep[..., None, None].expand(*rollout.log_prob.shape, 1), rows)[..., 0]
             new, _ = self.actor.distribution(
-                parameters.trunk,
-                parameters.head,
-                owners,
+                layers,
                 pick(rollout.observation, rows),
                 pick_available(rollout.available, rows),
                 pick_first(rollout.hidden_actor, rows),

@@ -120,11 +120,14 @@ def test_stack_equals_separate_modules(kind: str, action: ActionSpec, recurrent:
     data = inputs(actor, critic, spec.agents)
 
     rows = Owners(*(torch.tensor(o).expand(REPLICAS, -1) for o in (owners.trunk, owners.head)))
+    layers = actor.layers(actor.rows(trunks, heads, rows))
     distribution, _ = actor.distribution(
-        trunks, heads, rows, data["observation"], data["available"], data["hidden_actor"], data["keep"]
+        layers, data["observation"], data["available"], data["hidden_actor"], data["keep"]
     )
     log_prob, entropy = actor.log_prob(distribution, data["action"]), actor.entropy(distribution)
-    value, _ = critic.value(critics, rows.trunk, data["state"], data["hidden_critic"], data["keep"])
+    value, _ = critic.value(
+        critic.layers(critic.rows(critics, rows.trunk)), data["state"], data["hidden_critic"], data["keep"]
+    )
     loss = (data["weight"] * (log_prob + 0.5 * entropy + value)).sum()
     ours = torch.autograd.grad(loss, (trunks, heads, critics))
 
@@ -173,7 +176,9 @@ def test_padded_gaussian_dimensions_count_for_nothing() -> None:
     trunks, heads, _ = (p.requires_grad_() for p in initialise(actor, critic, range(REPLICAS)))
     data = inputs(actor, critic, 2)
     used = torch.tensor([[1.0, 0.0], [1.0, 1.0]])[None, :, None, None]
-    distribution, _ = actor.distribution(trunks, heads, Owners(None, None), data["observation"], None, None, None)
+    distribution, _ = actor.distribution(
+        actor.layers(actor.rows(trunks, heads, Owners(None, None))), data["observation"], None, None, None
+    )
     log_prob, entropy = actor.log_prob(distribution, data["action"], used), actor.entropy(distribution, used)
     alone = torch.distributions.Normal(distribution.location[:, 0, ..., 0], distribution.std[:, 0, ..., 0])
     torch.testing.assert_close(log_prob[:, 0], alone.log_prob(data["action"][:, 0, ..., 0]))
@@ -192,10 +197,14 @@ def test_exact_divergence(action: ActionSpec) -> None:
     trunks, heads, _ = initialise(actor, critic, range(REPLICAS))
     data = inputs(actor, critic, 1)
     owners = Owners(None, None)
-    old, _ = actor.distribution(trunks, heads, owners, data["observation"], data["available"], None, None)
+    old, _ = actor.distribution(
+        actor.layers(actor.rows(trunks, heads, owners)), data["observation"], data["available"], None, None
+    )
     torch.manual_seed(1)
     moved = heads + 0.3 * torch.randn_like(heads)
-    new, _ = actor.distribution(trunks, moved, owners, data["observation"], data["available"], None, None)
+    new, _ = actor.distribution(
+        actor.layers(actor.rows(trunks, moved, owners)), data["observation"], data["available"], None, None
+    )
     kl = actor.kl(new, old)
     if action.kind == "gaussian":
         pairs = [(torch.distributions.Normal(d.location, d.std)) for d in (new, old)]
@@ -221,7 +230,9 @@ def test_sampling_follows_the_distribution() -> None:
     observation = torch.randn(1, 1, 1, 1, spec.observation_size, generator=source)
     available = torch.tensor([True, False, True, True, True, False, True])
     trunks, heads = trunks + 0.1, heads + torch.randn(heads.shape, generator=source)
-    distribution, _ = actor.distribution(trunks, heads, Owners(None, None), observation, available, None, None)
+    distribution, _ = actor.distribution(
+        actor.layers(actor.rows(trunks, heads, Owners(None, None))), observation, available, None, None
+    )
     many = distribution._replace(location=distribution.location.expand(1, 1, count, 1, -1))
     drawn = actor.sample(many, torch.rand(1, 1, count, 1, 2, generator=source))[0, 0, :, 0]
     for i, part in enumerate(distribution.location[0, 0, 0, 0].exp().split(spec.action.sizes, -1)):

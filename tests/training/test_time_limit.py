@@ -81,7 +81,8 @@ def value_of_history(learner: Learner, replica: int, states: list[NDArray[Any]])
     owners = torch.tensor(learner.sharing.trunk)[None]
     history = torch.from_numpy(np.stack(states, 1))[None, :, None]  # [1, A, 1, L, S]
     hidden = torch.zeros(1, history.shape[1], 1, learner.settings.hidden_size) if learner.settings.recurrent else None
-    value, _ = learner.critic.value(flat, owners, history, hidden, torch.ones(history.shape[:4]))
+    layers = learner.critic.layers(learner.critic.rows(flat, owners))
+    value, _ = learner.critic.value(layers, history, hidden, torch.ones(history.shape[:4]))
     return np.asarray(value[0, :, 0, -1] * VARIANCE**0.5 + MEAN)
 
 
