@@ -152,9 +152,9 @@ def test_save_removes_what_is_superseded_and_prune_what_is_no_longer_planned(sav
     listed = saved.run("fp3o", "prune").stdout.splitlines()
     assert len(listed) == 2
     assert all("mamujoco/ant-2x4/full/" in line for line in listed)
-    assert len(saved.documents()) == 40
+    assert len(list(saved.path.glob("results/paper/runs/**/run.json"))) == 40
     saved.run("fp3o", "prune", "--delete")
-    assert len(saved.documents()) == 30
+    assert len(list(saved.path.glob("results/paper/runs/**/run.json"))) == 30
     assert saved.planned_jobs() == {}
     saved.run("fp3o", "save")
     after = {p.name for p in store.glob("??/*")}
