@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from fp3o.envs.protocol import BatchEnv
 from fp3o.errors import UserError
 
 DATA = Path(__file__).parents[1] / "data"
-GOLDEN = Path(os.environ.get("FP3O_GOLDEN", DATA / "golden")) / "envs" / "smac"
+GOLDEN = DATA / "golden" / "envs" / "smac"
 
 
 @pytest.fixture
