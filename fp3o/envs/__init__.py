@@ -19,7 +19,7 @@ def make(
     threads: int = 1,
     options: Any = None,
 ) -> BatchEnv:
-    """A batch of `slots` environments; `options`: the domain's dataclass of fp3o.envs.options (default: the paper's)."""
+    """A batch of `slots` environments; `options`: the domain's dataclass of fp3o.envs.options (default: paper's)."""
     if domain not in OPTIONS:
         raise unknown("domain", domain, OPTIONS)
     # Imported on demand: MuJoCo, numba and PettingZoo are heavy, and a run needs one of them.
