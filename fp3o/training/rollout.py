@@ -6,7 +6,7 @@ not wait for one another; the GPU gets one upload per iteration.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from torch import Tensor
 from fp3o.algorithms.turns import Rollout
 from fp3o.envs.protocol import ActionSpec, BatchEnv, Episode, Snapshot
 from fp3o.networks.actor import Actor, Distribution, Owners
-from fp3o.networks.critic import Critic
 from fp3o.settings import Settings
 from fp3o.training.randomness import generator
 from fp3o.training.step import Compiler
@@ -135,6 +134,7 @@ class Collector:
         self.env, self.learner, self.settings = env, learner, settings
         self.replicas, self.slots = learner.replicas, settings.rollout_threads
         self.policy = Policy(learner.actor, self.replicas, self.slots, compiler)
+        self._value = compiler(learner.critic.value)
         spec, action, hidden = env.spec, env.spec.action, settings.hidden_size
         self._sees_state = learner.critic_input == "state"
         shape = (self.replicas, settings.rollout_length, self.slots)
@@ -242,7 +242,7 @@ class Collector:
         state = data.setdefault("state", data["observation"])
         last = torch.from_numpy(snapshot.state if self._sees_state else snapshot.observation).to(device)
         last = last.view(self.replicas, self.slots, self.env.spec.agents, -1)
-        values = Values(learner, self.settings.recurrent)
+        values = Values(learner, self.settings.recurrent, self._value)
         keep_last = torch.from_numpy(self.keep).to(device)
         value, next_value, hidden = values(state, data["keep"], last, keep_last, self.critic_hidden)
         self.critic_hidden = values.hidden
@@ -285,12 +285,13 @@ class Limit(NamedTuple):
 class Values:
     """Critic outputs of a whole rollout, in normalised units."""
 
-    def __init__(self, learner: Learner, recurrent: bool) -> None:
-        self.critic: Critic = learner.critic
+    def __init__(self, learner: Learner, recurrent: bool, value: Callable[..., tuple[Tensor, Tensor | None]]) -> None:
+        """value: the critic's, as it is or compiled."""
         flat, rows = learner.stepper.parameters.critic.detach(), learner.sharing.trunk
         identity = rows == tuple(range(len(rows)))
         owners = None if identity else torch.tensor(rows, device=flat.device).expand(len(flat), -1)
-        self._layers = self.critic.layers(self.critic.rows(flat, owners))
+        self._layers = learner.critic.layers(learner.critic.rows(flat, owners))
+        self._value = value
         self._recurrent = recurrent
         self.hidden: Tensor | None = None
 
@@ -301,7 +302,7 @@ class Values:
         replicas, times, slots, agents, _ = state.shape
         if not self._recurrent:
             rows = state.permute(0, 3, 1, 2, 4).reshape(replicas, agents, times * slots, 1, -1)
-            parts = [self._value(part, None, None)[0] for part in rows.split(EVALUATION_ROWS, 2)]
+            parts = [self._value(self._layers, part, None, None)[0] for part in rows.split(EVALUATION_ROWS, 2)]
             value = torch.cat(parts, 2).view(replicas, agents, times, slots).permute(0, 2, 3, 1).contiguous()
             return value, self.once(last, None), None
         assert hidden is not None
@@ -310,18 +311,18 @@ class Values:
         for time in range(times):
             stored[:, time] = hidden.transpose(1, 2)
             mask = keep[:, time, None, :, None].expand(-1, agents, -1, -1)
-            out, hidden = self._value(state[:, time].transpose(1, 2)[:, :, :, None], hidden, mask)
+            out, hidden = self._value(self._layers, state[:, time].transpose(1, 2)[:, :, :, None], hidden, mask)
             assert hidden is not None
             values[:, time] = out[..., 0].transpose(1, 2)
         self.hidden = hidden
         mask = keep_last[:, None, :, None].expand(-1, agents, -1, -1)
-        final, _ = self._value(last.transpose(1, 2)[:, :, :, None], hidden, mask)
+        final, _ = self._value(self._layers, last.transpose(1, 2)[:, :, :, None], hidden, mask)
         return values, final[..., 0].transpose(1, 2).contiguous(), stored
 
     def once(self, state: Tensor, hidden: Tensor | None) -> Tensor:
         """Values [R, N, A] of single states [R, N, A, S] from the hidden state [R, A, N, H] before them."""
         keep = None if hidden is None else torch.ones(*hidden.shape[:3], 1, device=state.device)
-        out, _ = self._value(state.transpose(1, 2)[:, :, :, None], hidden, keep)
+        out, _ = self._value(self._layers, state.transpose(1, 2)[:, :, :, None], hidden, keep)
         return out[..., 0].transpose(1, 2).contiguous()
 
     def after(self, stored: Tensor, time: int) -> Tensor:
@@ -330,6 +331,3 @@ class Values:
             return stored[:, time + 1].transpose(1, 2)
         assert self.hidden is not None
         return self.hidden
-
-    def _value(self, state: Tensor, hidden: Tensor | None, keep: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        return self.critic.value(self._layers, state, hidden, keep)

@@ -61,13 +61,16 @@ class Recorded(NamedTuple):
 
 @cache
 def recorded(cell: str) -> Recorded:
-    plan = short(cell)
+    return collect(short(cell), eager)
+
+
+def collect(plan: Plan, compiler: Compiler) -> Recorded:
     settings = plan.settings
     slots = settings.rollout_threads
     env = make(plan.cell.domain, plan.cell.task, len(SEEDS) * slots, options=plan.options)
     env.reset(np.concatenate([slot_seeds(seed, "training", slots) for seed in SEEDS]))
     learner = make_learner(plan, env.spec, SEEDS, "cpu", eager, Stepper)
-    collected = Collector(env, learner, settings, eager).collect(SEEDS, 0)
+    collected = Collector(env, learner, settings, compiler).collect(SEEDS, 0)
     env.close()
     return Recorded(env.spec, Rollout(*(None if x is None else x.clone() for x in collected.rollout)))
 
@@ -117,6 +120,15 @@ def test_steps_are_long_enough_to_show_a_mistake(cell: str) -> None:
 def test_compiled_is_eager(cell: str) -> None:
     torch._dynamo.reset()
     agree(learned(cell), learned(cell, compiler=compiled))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="needs a C compiler")
+def test_a_rollout_collected_compiled_is_the_eager_one() -> None:
+    """Actors and critics with GRUs, time limits that are no ends: all that is compiled in collecting."""
+    torch._dynamo.reset()
+    plan = tiny_plan(MLP, rollout_length=30, episode_limit=8, recurrent=True, time_limit_is_terminal=False)
+    one, other = (collect(plan, compiler).rollout._asdict() for compiler in (eager, compiled))
+    agree([{k: x for k, x in one.items() if x is not None}], [{k: x for k, x in other.items() if x is not None}])
 
 
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
