@@ -133,9 +133,9 @@ def reset_battle(rules: Rules, b: Battles, n: int) -> None:
 
 
 @compiled
-def striking(rules: Rules, b: Battles, n: int, u: int) -> bool:
+def striking(blow: int, strikes: int) -> bool:
     """Between the two hits of an attack, which the unit spends standing (catalogue: PsiBladesBurst is channeled)."""
-    return bool(b.strikes[n, u] > 0 and rules.blow[u] == DIRECT)
+    return strikes > 0 and blow == DIRECT
 
 
 @compiled
@@ -145,7 +145,7 @@ def break_off(rules: Rules, b: Battles, n: int, u: int) -> None:
     if b.windup[n, u] > ZERO:
         b.windup[n, u] = ZERO
         b.cooldown[n, u] = ZERO
-    if striking(rules, b, n, u):
+    if striking(rules.blow[u], b.strikes[n, u]):
         b.strikes[n, u] = 0
 
 
@@ -172,19 +172,18 @@ def give_orders(rules: Rules, b: Battles, n: int, actions: Array) -> None:
 
 
 @compiled
-def distance_between(b: Battles, n: int, u: int, v: int) -> np.float32:
-    """Centre distance of two units."""
-    dx, dy = b.x[n, v] - b.x[n, u], b.y[n, v] - b.y[n, u]
+def length(dx: np.float32, dy: np.float32) -> np.float32:
+    """Of a vector. Small functions take numbers, not the tables: passing those costs more than the work."""
     return F(math.sqrt(dx * dx + dy * dy))
 
 
 @compiled
-def walkable(ground: Ground, layer: int, x: np.float32, y: np.float32) -> bool:
+def walkable(planes: Array, layer: int, x: np.float32, y: np.float32) -> bool:
     """Whether a unit's centre may be at (x, y)."""
     column, row = math.floor(TWO * x), math.floor(TWO * y)
     if column < 0 or row < 0 or column >= 2 * MAP_SIZE or row >= 2 * MAP_SIZE:
         return False
-    return bool(ground.walkable[layer, column, row])
+    return bool(planes[layer, column, row])
 
 
 @compiled
@@ -226,7 +225,7 @@ def find_spot(
             continue
         x = dx * PLACE_COS[place] - dy * PLACE_SIN[place]
         y = dx * PLACE_SIN[place] + dy * PLACE_COS[place]
-        free = walkable(ground, rules.layer[u], b.x[n, v] + x, b.y[n, v] + y)
+        free = walkable(ground.walkable, rules.layer[u], b.x[n, v] + x, b.y[n, v] + y)
         for i in range(found):
             gap_x, gap_y = x - obstacles[0, i], y - obstacles[1, i]
             if gap_x * gap_x + gap_y * gap_y < obstacles[2, i] * obstacles[2, i]:
@@ -271,9 +270,9 @@ def choose_targets(
         if not b.alive[n, u] or (t < 0 and not rules.scripted[u]):
             continue
         if t >= 0:
-            if not looks or b.windup[n, u] > ZERO or striking(rules, b, n, u):
+            if not looks or b.windup[n, u] > ZERO or striking(rules.blow[u], b.strikes[n, u]):
                 continue
-            gap = distance_between(b, n, u, t) - rules.radius[u] - rules.radius[t]
+            gap = length(b.x[n, t] - b.x[n, u], b.y[n, t] - b.y[n, u]) - rules.radius[u] - rules.radius[t]
             if gap <= rules.reach[u] or not (rules.scripted[u] or rules.melee[u]):
                 b.has_spot[n, u] = False
                 continue
@@ -286,7 +285,7 @@ def choose_targets(
         for v in range(first, last):
             if not b.alive[n, v]:
                 continue
-            gap = distance_between(b, n, u, v) - rules.radius[u] - rules.radius[v]
+            gap = length(b.x[n, v] - b.x[n, u], b.y[n, v] - b.y[n, u]) - rules.radius[u] - rules.radius[v]
             if rules.scripted[u] and gap > rules.scan[u] and (v != t or gap > rules.scan[u] + LEASH):
                 continue
             score = gap
@@ -325,7 +324,7 @@ def attack(rules: Rules, b: Battles, n: int, mode: Array) -> None:
             elif b.moving[n, u]:
                 mode[u] = MOVING
             continue
-        if striking(rules, b, n, u):
+        if striking(rules.blow[u], b.strikes[n, u]):
             mode[u] = FIGHTING
             b.fighting[n, u] = True
             continue
@@ -462,7 +461,7 @@ def steer(
                         load += s.attacker_load
                     else:
                         load += s.friend_load
-            if turn > 0 and not walkable(ground, rules.layer[u], x + look_x, y + look_y):
+            if turn > 0 and not walkable(ground.walkable, rules.layer[u], x + look_x, y + look_y):
                 load += s.attacker_load
             score = TURN_COS[turn] - load
             if turn > 0 and (turn % 2 == 1) == (b.side[n, u] > 0):
@@ -529,11 +528,11 @@ def move(
         if not b.alive[n, u]:
             continue
         x, y, layer = new_x[0, u], new_y[0, u], rules.layer[u]
-        if walkable(ground, layer, x, y):
+        if walkable(ground.walkable, layer, x, y):
             b.x[n, u], b.y[n, u] = x, y
-        elif walkable(ground, layer, x, b.y[n, u]):
+        elif walkable(ground.walkable, layer, x, b.y[n, u]):
             b.x[n, u] = x
-        elif walkable(ground, layer, b.x[n, u], y):
+        elif walkable(ground.walkable, layer, b.x[n, u], y):
             b.y[n, u] = y
 
 
