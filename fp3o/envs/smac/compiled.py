@@ -52,3 +52,8 @@ def compiled(function: Function) -> Function:
         return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
     finally:
         settings.CACHE_DIR = before
+
+
+def inlined(function: Function) -> Function:
+    """Becomes part of its only caller: passing all the tables to it would cost more than its work."""
+    return cast(Function, numba.njit(nogil=True, error_model="numpy", inline="always")(function))

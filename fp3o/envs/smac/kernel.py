@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fp3o.envs.smac.battle import BEAM, BLAST, DIRECT, MISSILE, Battles, Rules, SteeringNumbers
-from fp3o.envs.smac.compiled import compiled
+from fp3o.envs.smac.compiled import compiled, inlined
 from fp3o.envs.smac.layouts import (
     ATTACK,
     MAP_SIZE,
@@ -149,7 +149,7 @@ def break_off(rules: Rules, b: Battles, n: int, u: int) -> None:
         b.strikes[n, u] = 0
 
 
-@compiled
+@inlined
 def give_orders(rules: Rules, b: Battles, n: int, actions: Array) -> None:
     """Translate the agents' actions; a new order breaks off an attack that has not struck yet."""
     for a in range(rules.agents):
@@ -186,7 +186,7 @@ def walkable(planes: Array, layer: int, x: np.float32, y: np.float32) -> bool:
     return bool(planes[layer, column, row])
 
 
-@compiled
+@inlined
 def find_spot(
     rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, n: int, u: int, v: int, obstacles: Array
 ) -> tuple[np.float32, np.float32, np.float32]:
@@ -247,7 +247,7 @@ def shuffle(b: Battles, n: int, order: Array) -> None:
         order[last], order[other] = order[other], order[last]
 
 
-@compiled
+@inlined
 def choose_targets(
     rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, n: int, order: Array, obstacles: Array
 ) -> None:
@@ -307,7 +307,7 @@ def choose_targets(
         b.spot_y[n, u] = spot_y
 
 
-@compiled
+@inlined
 def attack(rules: Rules, b: Battles, n: int, mode: Array) -> None:
     """Wind-ups, cooldowns and shots; `mode` becomes FIGHTING for units that stand in range of their target."""
     for u in range(rules.kind.shape[0]):
@@ -369,7 +369,7 @@ def attack(rules: Rules, b: Battles, n: int, mode: Array) -> None:
             b.aim_y[n, u] = dy * scale
 
 
-@compiled
+@inlined
 def find_neighbours(rules: Rules, b: Battles, n: int, neighbours: Array, count: Array) -> None:
     """Who is near enough to collide with during the next two loops."""
     units = rules.kind.shape[0]
@@ -388,7 +388,7 @@ def find_neighbours(rules: Rules, b: Battles, n: int, neighbours: Array, count: 
                 count[v] += 1
 
 
-@compiled
+@inlined
 def toward_spot(rules: Rules, b: Battles, n: int, u: int, t: int) -> tuple[np.float32, np.float32]:
     """Where to walk for a place beside t: there if it lies on the near side, else first around t."""
     dx, dy = b.x[n, u] - b.x[n, t], b.y[n, u] - b.y[n, t]
@@ -404,7 +404,7 @@ def toward_spot(rules: Rules, b: Battles, n: int, u: int, t: int) -> tuple[np.fl
     return b.x[n, t] + x, b.y[n, t] + y
 
 
-@compiled
+@inlined
 def steer(
     rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, n: int, mode: Array, neighbours: Array, count: Array
 ) -> None:
@@ -478,7 +478,7 @@ def steer(
         b.velocity_y[n, u] = speed * best_y
 
 
-@compiled
+@inlined
 def move(
     rules: Rules,
     ground: Ground,
@@ -552,7 +552,7 @@ def hit(rules: Rules, b: Battles, n: int, u: int, v: int) -> None:
         b.target[n, v] = u
 
 
-@compiled
+@inlined
 def strike(rules: Rules, b: Battles, n: int, dying: Array) -> None:
     """Land the hits that are due, count the dead, and let dying banelings burst."""
     units = rules.kind.shape[0]
@@ -621,7 +621,7 @@ def strike(rules: Rules, b: Battles, n: int, dying: Array) -> None:
                         hit(rules, b, n, u, w)
 
 
-@compiled
+@inlined
 def recover(rules: Rules, b: Battles, n: int) -> None:
     """Cooldowns run, zerg heal, shields return after ten quiet seconds."""
     for u in range(rules.kind.shape[0]):
