@@ -75,6 +75,7 @@ class Learner:
         actor, critic = networks(spec, sharing, algorithm, settings)
         self.actor, self.critic = actor, critic
         self.stepper = stepper(actor, critic, settings, initial, self.device, compiler)
+        self._compare = compiler(self.compare)
         self.replicas = initial.trunk.shape[0]
         self.on_step: Callable[[Turn, StepStatistics], None] | None = None
         self._log_ratio: Tensor | None = None
@@ -202,25 +203,31 @@ class Learner:
         ratios, divergences = [], []
         for part in units.split(max(1, EVALUATION_ROWS // units.shape[1])):
             rows = crew_rows(rollout, everyone, part, None)
-            keep = pick(rollout.keep[..., None, None].expand(*rollout.log_prob.shape, 1), rows)[..., 0]
-            new, _ = self.actor.distribution(
-                layers,
-                pick(rollout.observation, rows),
-                pick_available(rollout.available, rows),
-                pick_first(rollout.hidden_actor, rows),
-                keep,
-            )
-            log_prob = self.actor.log_prob(new, pick(rollout.action, rows), everyone.used)
-            ratios.append(log_prob - pick(rollout.log_prob[..., None], rows)[..., 0])
-            location = pick(rollout.location, rows)
-            before = Distribution(
-                location, None if self._old_std is None else self._old_std.movedim(3, 1).expand_as(location)
-            )
-            divergences.append(self.actor.kl(new, before, everyone.used))
+            log_ratio, divergence = self._compare(layers, rollout, everyone, self._old_std, rows)
+            ratios.append(log_ratio)
+            divergences.append(divergence)
         replicas, times, slots, agents = rollout.log_prob.shape
         log_ratio = torch.cat(ratios, 2).view(replicas, agents, slots, times)
         self._log_ratio = log_ratio.permute(0, 3, 2, 1).contiguous()
         return torch.cat(divergences, 2).flatten(2).mean(-1)
+
+    @torch.no_grad()
+    def compare(
+        self, layers: dict[str, Tensor], rollout: Rollout, crew: Crew, old_std: Tensor | None, rows: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """log π/π_k of the actions at `rows`, and KL(π ‖ π_k) of the distributions there, [R, K, units, L] each."""
+        keep = pick(rollout.keep[..., None, None].expand(*rollout.log_prob.shape, 1), rows)[..., 0]
+        new, _ = self.actor.distribution(
+            layers,
+            pick(rollout.observation, rows),
+            pick_available(rollout.available, rows),
+            pick_first(rollout.hidden_actor, rows),
+            keep,
+        )
+        log_prob = self.actor.log_prob(new, pick(rollout.action, rows), crew.used)
+        location = pick(rollout.location, rows)
+        before = Distribution(location, None if old_std is None else old_std.movedim(3, 1).expand_as(location))
+        return log_prob - pick(rollout.log_prob[..., None], rows)[..., 0], self.actor.kl(new, before, crew.used)
 
     def _divergence(self, rollout: Rollout, turn: Turn) -> dict[str, Tensor]:
         """KL of the policy after a turn against the rollout policy, for the agents that learned in it."""
