@@ -373,6 +373,8 @@ def main() -> None:
     parser.add_argument("--side-by-side", action="store_true")
     parser.add_argument("--wall", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if asked.rounds < 2:
+        parser.error(f"--rounds {asked.rounds}: the first round warms up; allowed: 2 or more")
     torch.set_num_threads(1)
     if asked.wall:
         watch = train("fp3o", asked.iterations, None)
