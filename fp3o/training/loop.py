@@ -101,7 +101,7 @@ class Run:
         self.learner = Learner(
             self.env.spec, owners, cell.algorithm, settings, initial, path.device, path.compiler, path.stepper
         )
-        self.collector = Collector(self.env, self.learner, settings, path.compiler)
+        self.collector = Collector(self.env, self.learner, settings, path.compiler, path.acting)
         self.evaluator = Evaluator(
             cell,
             plan.options,
@@ -109,7 +109,7 @@ class Run:
             len(self.seeds),
             settings.evaluation_episodes,
             path.threads,
-            path.compiler,
+            path.acting,
         )
         self.iteration = 0
         self.diverged: dict[int, dict[str, Any]] = {}

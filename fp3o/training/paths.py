@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import torch
+import torch._inductor
 from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
@@ -35,6 +38,10 @@ class ComputePath:
     @property
     def compiler(self) -> Compiler:
         return _identity if self.mode == "eager" else compiled
+
+    @property
+    def acting(self) -> Compiler:
+        return _identity if self.mode == "eager" else ahead_of_time
 
     @property
     def stepper(self) -> type[Stepper]:
@@ -76,6 +83,45 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Shapes never change within a run, so everything is specialised to them."""
     torch._dynamo.config.trace_autograd_ops = True  # a step takes its gradient inside the compiled function
     return torch.compile(function, dynamic=False, fullgraph=True)
+
+
+def ahead_of_time(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For a function of tensors, dictionaries of them and None, whose shapes and strides never change.
+
+    torch.compile makes sure of that at every call, which costs 0.1 ms, as much as three forward passes of a policy.
+    """
+    run: Callable[[list[Tensor]], Any] | None = None
+
+    def call(*arguments: Any) -> Any:
+        nonlocal run
+        if run is None:
+            run = _program(function, arguments)
+        return run(_tensors(arguments))
+
+    return call
+
+
+def _tensors(arguments: tuple[Any, ...]) -> list[Tensor]:
+    return [x for a in arguments if a is not None for x in (a.values() if isinstance(a, dict) else (a,))]
+
+
+def _program(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[list[Tensor]], Any]:
+    class Module(torch.nn.Module):
+        def forward(self, *tensors: Tensor) -> Any:
+            left = iter(tensors)
+            return function(
+                *(
+                    {k: next(left) for k in a} if isinstance(a, dict) else None if a is None else next(left)
+                    for a in arguments
+                )
+            )
+
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch's own, about its pytrees
+        exported = torch.export.export(Module(), tuple(_tensors(arguments)))
+        package = torch._inductor.aoti_compile_and_package(exported, package_path=f"{folder}/program.pt2")
+        run: Callable[[list[Tensor]], Any] = torch._inductor.aoti_load_package(package).loader.boxed_run
+        return run
 
 
 class GraphStepper(Stepper):

@@ -61,9 +61,10 @@ class Policy:
         shape = (self.replicas, self.slots, self.agents, -1)
         observation = torch.from_numpy(snapshot.observation).view(shape)
         available = None if snapshot.available is None else torch.from_numpy(snapshot.available).view(shape)
-        location, action, self.hidden = self._forward(
+        location, action, *hidden = self._forward(
             self._layers, observation, available, self.hidden, torch.from_numpy(keep), noise
         )
+        self.hidden = hidden[0].contiguous() if hidden else None
         return location.numpy(), action.numpy()
 
     def forward(
@@ -74,8 +75,11 @@ class Policy:
         hidden: Tensor | None,
         keep: Tensor,
         noise: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """One step of all agents; keep [R, N] is 0 where a slot starts an episode."""
+    ) -> tuple[Tensor, ...]:
+        """One step of all agents: location, action and, with GRUs, the hidden state after it.
+
+        keep [R, N] is 0 where a slot starts an episode.
+        """
         distribution, hidden = self.actor.distribution(
             layers,
             observation.transpose(1, 2)[:, :, :, None],
@@ -87,7 +91,8 @@ class Policy:
             action = self.actor.mode(distribution)
         else:
             action = self.actor.sample(distribution, noise.transpose(1, 2)[:, :, :, None])
-        return distribution.location[:, :, :, 0].transpose(1, 2), action[:, :, :, 0].transpose(1, 2), hidden
+        chosen = (distribution.location[:, :, :, 0].transpose(1, 2), action[:, :, :, 0].transpose(1, 2))
+        return chosen if hidden is None else (*chosen, hidden)
 
 
 NONE = np.empty(0, np.intp)
@@ -130,10 +135,18 @@ class Collected(NamedTuple):
 class Collector:
     """R × N environments and the buffers of one iteration, reused by the next."""
 
-    def __init__(self, env: BatchEnv, learner: Learner, settings: Settings, compiler: Compiler) -> None:
+    def __init__(
+        self,
+        env: BatchEnv,
+        learner: Learner,
+        settings: Settings,
+        compiler: Compiler = lambda function: function,
+        acting: Compiler = lambda function: function,
+    ) -> None:
+        """compiler: for passes over a whole rollout; acting: for the policy's steps, whose shapes never change."""
         self.env, self.learner, self.settings = env, learner, settings
         self.replicas, self.slots = learner.replicas, settings.rollout_threads
-        self.policy = Policy(learner.actor, self.replicas, self.slots, compiler)
+        self.policy = Policy(learner.actor, self.replicas, self.slots, acting)
         self._value = compiler(learner.critic.value)
         spec, action, hidden = env.spec, env.spec.action, settings.hidden_size
         self._sees_state = learner.critic_input == "state"
@@ -158,15 +171,15 @@ class Collector:
         if action.kind == "categorical":
             available = (*agents, action.parameters)
             self._buffers["available"] = torch.ones(available, dtype=torch.bool, pin_memory=pinned)
-        # The same memory as NumPy arrays: a small write costs a third of a tensor's.
-        self._arrays = {name: x.numpy() for name, x in self._buffers.items()}
+        # The same memory as NumPy arrays, time first: a small write costs a third of a tensor's.
+        self._frames = {name: x.numpy().swapaxes(0, 1) for name, x in self._buffers.items()}
         self.keep = np.zeros((self.replicas, self.slots), np.float32)  # 0: the step to come starts an episode
         critic_hidden = (self.replicas, spec.agents, self.slots, hidden)
         self.critic_hidden = torch.zeros(critic_hidden, device=learner.device) if settings.recurrent else None
 
     def collect(self, seeds: Sequence[int], iteration: int) -> Collected:
         """Play T steps in every environment."""
-        env, policy, arrays = self.env, self.policy, self._arrays
+        env, policy, frames = self.env, self.policy, self._frames
         shape = (self.replicas, self.slots, env.spec.agents, -1)
         policy.load(self.learner.stepper.parameters.trunk, self.learner.stepper.parameters.head)
         noise = self._noise(seeds, iteration)
@@ -175,26 +188,26 @@ class Collector:
         broken: dict[int, str] = {}
         snapshot = env.snapshot()
         for time in range(self.settings.rollout_length):
-            arrays["observation"][:, time] = snapshot.observation.reshape(shape)
+            frames["observation"][time] = snapshot.observation.reshape(shape)
             if self._sees_state:
-                arrays["state"][:, time] = snapshot.state.reshape(shape)
+                frames["state"][time] = snapshot.state.reshape(shape)
             if snapshot.available is not None:
-                arrays["available"][:, time] = snapshot.available.reshape(shape)
-            arrays["alive"][:, time] = snapshot.alive.reshape(shape[:3])
-            arrays["keep"][:, time] = self.keep
+                frames["available"][time] = snapshot.available.reshape(shape)
+            frames["alive"][time] = snapshot.alive.reshape(shape[:3])
+            frames["keep"][time] = self.keep
             if policy.hidden is not None:
-                arrays["hidden_actor"][:, time] = policy.hidden.transpose(1, 2).numpy()
-            location, action = policy.act(snapshot, self.keep, noise[:, time])
-            arrays["location"][:, time] = location
-            arrays["action"][:, time] = action
+                frames["hidden_actor"][time] = policy.hidden.transpose(1, 2).numpy()
+            location, action = policy.act(snapshot, self.keep, noise[time])
+            frames["location"][time] = location
+            frames["action"][time] = action
             actions, bad = playable(env.spec.action, location, action, snapshot)
             for slot in bad:
                 broken.setdefault(int(slot) // self.slots, "action")
             transition = env.step(actions)
             snapshot = transition.snapshot
-            arrays["reward"][:, time] = transition.reward.reshape(shape[:3])
+            frames["reward"][time] = transition.reward.reshape(shape[:3])
             self.keep = (~(transition.terminated | transition.truncated)).reshape(shape[:2]).astype(np.float32)
-            arrays["continues"][:, time] = self.keep
+            frames["continues"][time] = self.keep
             for episode in transition.episodes:
                 episodes[episode.slot // self.slots].append(episode)
             if not self.settings.time_limit_is_terminal and transition.final is not None:
@@ -202,7 +215,7 @@ class Collector:
                 final = transition.final.state if self._sees_state else transition.final.observation
                 limits.append(Limit(time, cut, final[cut].copy()))
         rollout = self._finish(snapshot, limits)
-        for replica in np.flatnonzero(~np.isfinite(arrays["reward"]).reshape(self.replicas, -1).all(1)):
+        for replica in np.flatnonzero(~np.isfinite(frames["reward"]).all((0, 2, 3))):
             broken.setdefault(int(replica), "reward")
         return Collected(rollout, episodes, broken)
 
@@ -224,7 +237,7 @@ class Collector:
         self.keep = np.zeros_like(self.keep)
 
     def _noise(self, seeds: Sequence[int], iteration: int) -> Tensor:
-        """[R, T, N, A, …]: standard normal for Gaussian actions, uniform for categorical ones."""
+        """[T, R, N, A, …]: standard normal for Gaussian actions, uniform for categorical ones."""
         spec = self.env.spec
         shape = (self.settings.rollout_length, self.slots, spec.agents, spec.action.width)
         draws = []
@@ -232,7 +245,7 @@ class Collector:
             source = generator(seed, "actions", iteration)
             gaussian = spec.action.kind == "gaussian"
             draws.append(source.standard_normal(shape, np.float32) if gaussian else source.random(shape, np.float32))
-        return torch.from_numpy(np.stack(draws))
+        return torch.from_numpy(np.stack(draws, 1))
 
     @torch.no_grad()
     def _finish(self, snapshot: Snapshot, limits: list[Limit]) -> Rollout:

@@ -44,7 +44,7 @@ def test_solved(task: str, algorithm: str, kind: str) -> None:
     owners = sharing(kind, env.spec.agent_types)
     actor, critic = networks(env.spec, owners, algorithm, settings)
     learner = Learner(env.spec, owners, algorithm, settings, initialise(actor, critic, SEEDS))
-    collector = Collector(env, learner, settings, lambda function: function)
+    collector = Collector(env, learner, settings)
     env.reset(np.concatenate([slot_seeds(seed, "training", settings.rollout_threads) for seed in SEEDS]))
     for iteration in range(ITERATIONS):
         learner.update(collector.collect(SEEDS, iteration).rollout, Draws(SEEDS, iteration))

@@ -35,7 +35,7 @@ def fingerprint(algorithm: str) -> tuple[float, float, float]:
     owners = sharing("partial", env.spec.agent_types)
     initial = initialise(*networks(env.spec, owners, algorithm, plan.settings), [7])
     learner = Learner(env.spec, owners, algorithm, plan.settings, initial)
-    collector = Collector(env, learner, plan.settings, lambda function: function)
+    collector = Collector(env, learner, plan.settings)
     env.reset(np.arange(plan.settings.rollout_threads, dtype=np.uint64))
     for iteration in range(3):
         learner.update(collector.collect([7], iteration).rollout, Draws([7], iteration))

@@ -65,7 +65,7 @@ def play(plan: Plan) -> Played:
     learner = Learner(env.spec, owners, cell.algorithm, settings, initialise(actor, critic, SEEDS))
     ones = torch.ones(len(SEEDS), owners.trunks)
     learner.stepper.normaliser.update_(MEAN * ones, (VARIANCE + MEAN**2) * ones, ones.bool())
-    collector = Collector(env, learner, settings, lambda function: function)
+    collector = Collector(env, learner, settings)
     rewards, continues = [], []
     for iteration in range(ROLLOUTS):
         rollout = collector.collect(SEEDS, iteration).rollout
