@@ -264,7 +264,7 @@ def cuda_milliseconds(kind_of_sharing: str, replicas: int, rounds: int) -> float
     """Wall milliseconds per step of an update's steps, queued one after the other as in training; best of rounds."""
     step = stacked(kind_of_sharing, made_up_rollout(replicas), compiled, "cuda", GraphStepper)
     best = float("inf")
-    for _ in range(rounds + 1):  # the first compiles and captures
+    for _ in range(10 * rounds):  # the first compiles and captures; an idle GPU takes seconds to reach its clock
         torch.cuda.synchronize()
         begun = time.perf_counter()
         for number in range(STEPS_PER_UPDATE):
