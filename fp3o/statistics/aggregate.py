@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from fp3o.statistics.intervals import Interval
 
@@ -23,7 +23,9 @@ REPLICATES = 10_000
 
 def interquartile_mean(*tasks: ArrayLike, axis: int = -1) -> Array:
     """25 %-trimmed mean of all scores pooled (not of task means)."""
-    return np.asarray(stats.trim_mean(np.concatenate([np.asarray(task, float) for task in tasks], axis), 0.25, axis))
+    return np.asarray(
+        scipy.stats.trim_mean(np.concatenate([np.asarray(task, float) for task in tasks], axis), 0.25, axis)
+    )
 
 
 def mean_of_tasks(*tasks: ArrayLike, axis: int = -1) -> Array:
@@ -63,7 +65,7 @@ def stratified_interval(statistic: Callable[..., Array], tasks: Tasks, replicate
     samples = [np.asarray(task, float) for task in tasks]
     if min(len(sample) for sample in samples) < 2:
         return Interval(-math.inf, math.inf, 0.95)
-    found = stats.bootstrap(
+    found = scipy.stats.bootstrap(
         samples,
         statistic,
         n_resamples=replicates,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from fp3o.statistics import aggregate
 from fp3o.statistics.intervals import adjust, equivalent, mean_interval, summarise, welch
@@ -80,7 +80,7 @@ def rank_sum(samples: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tupl
         correction = float((ties**3 - ties).sum()) / ((n + m) * (n + m - 1))
         excess += (chance - 0.5) * n * m
         variance += n * m / 12 * (n + m + 1 - correction)
-    p = 1.0 if variance <= 0 else float(2 * stats.norm.sf(abs(excess) / math.sqrt(variance)))
+    p = 1.0 if variance <= 0 else float(2 * scipy.stats.norm.sf(abs(excess) / math.sqrt(variance)))
     return float(np.mean(chances)), p
 
 
@@ -173,7 +173,7 @@ def stuck_seeds(data: SuiteRuns) -> Finding:
     others = cells["mappo"] + cells["happo"]
     stuck, ours = sum(v == 0 for v in others), sum(v == 0 for v in cells["fp3o"])
     table = np.array([[stuck, len(others) - stuck], [ours, len(cells["fp3o"]) - ours]])
-    p = float(stats.fisher_exact(table).pvalue)
+    p = float(scipy.stats.fisher_exact(table).pvalue)
     verdict: ClaimVerdict = (
         "contradicted" if ours and not stuck else "supported" if p < ALPHA and not ours else "undecided"
     )
@@ -199,7 +199,7 @@ def divergence_grows(data: SuiteRuns) -> Finding:
         turns = turn_divergence(run)
         if len(turns) > 2:
             means = [float(np.mean(values)) for values in turns.values()]
-            trends.append(float(stats.spearmanr(list(turns), means).statistic))
+            trends.append(float(scipy.stats.spearmanr(list(turns), means).statistic))
     if len(trends) < 2:
         return Finding("not run", "", len(trends), 5)
     interval = mean_interval(trends)

@@ -13,8 +13,8 @@ from itertools import combinations_with_replacement
 from typing import Literal, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 Statistic = Literal["mean", "median"]
 
@@ -54,12 +54,17 @@ def summarise(values: Sequence[float], statistic: Statistic) -> Summary:
     return Summary(centre, float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, len(values))
 
 
+def _t(probability: float, freedom: float) -> float:
+    """Quantile of Student's t. Not from scipy.stats, which takes a second to import: SciPy loads it when it is used."""
+    return float(scipy.special.stdtrit(freedom, probability))
+
+
 def mean_interval(values: Sequence[float], coverage: float = 0.95) -> Interval:
     """Student-t interval of the mean; unbounded for a single value."""
     if len(values) < 2:
         return Interval(-math.inf, math.inf, coverage)
     centre, spread, n = summarise(values, "mean")
-    half = float(stats.t.ppf((1 + coverage) / 2, n - 1)) * spread / math.sqrt(n)
+    half = _t((1 + coverage) / 2, n - 1) * spread / math.sqrt(n)
     return Interval(centre - half, centre + half, coverage)
 
 
@@ -70,7 +75,7 @@ def median_interval(values: Sequence[float], coverage: float = 0.95) -> Interval
     """
     ordered, n = sorted(values), len(values)
     for depth in range((n - 1) // 2, -1, -1):
-        covers = 1 - 2 * float(stats.binom.cdf(depth, n, 0.5))
+        covers = 1 - 2 * float(scipy.special.bdtr(depth, n, 0.5))
         if covers >= coverage or depth == 0:
             return Interval(ordered[depth], ordered[n - 1 - depth], covers)
     raise ValueError("no values")
@@ -86,7 +91,7 @@ def prediction_interval(values: Sequence[float], seeds: int = 5, coverage: float
     if len(values) < 2:
         return Interval(-math.inf, math.inf, coverage)
     centre, spread, n = summarise(values, "mean")
-    half = float(stats.t.ppf((1 + coverage) / 2, n - 1)) * spread * math.sqrt(1 / n + 1 / seeds)
+    half = _t((1 + coverage) / 2, n - 1) * spread * math.sqrt(1 / n + 1 / seeds)
     return Interval(centre - half, centre + half, coverage)
 
 
@@ -99,8 +104,8 @@ def welch(ours: Summary, theirs: Summary, coverage: float = 0.95) -> Welch:
     if a + b == 0:  # both without any spread, e.g. 100 % in every seed: equal or not, there is no noise to weigh
         return Welch(difference, difference, difference, 1.0 if difference == 0 else 0.0)
     freedom = (a + b) ** 2 / (a**2 / (ours.n - 1) + b**2 / (theirs.n - 1))
-    half = float(stats.t.ppf((1 + coverage) / 2, freedom)) * math.sqrt(a + b)
-    p = float(stats.ttest_ind_from_stats(*ours, *theirs, equal_var=False).pvalue)
+    half = _t((1 + coverage) / 2, freedom) * math.sqrt(a + b)
+    p = 2 * float(scipy.special.stdtr(freedom, -abs(difference) / math.sqrt(a + b)))
     return Welch(difference, difference - half, difference + half, p)
 
 
@@ -134,10 +139,10 @@ def wilson(successes: int, trials: int, coverage: float = 0.95) -> Interval:
     """Wilson's interval of a proportion."""
     if trials == 0:
         return Interval(0.0, 1.0, coverage)
-    found = stats.binomtest(successes, trials).proportion_ci(coverage, "wilson")
+    found = scipy.stats.binomtest(successes, trials).proportion_ci(coverage, "wilson")
     return Interval(float(found.low), float(found.high), coverage)
 
 
 def adjust(p_values: Sequence[float]) -> list[float]:
     """Benjamini–Hochberg adjusted p-values, in the order given."""
-    return [float(p) for p in stats.false_discovery_control(list(p_values))] if p_values else []
+    return [float(p) for p in scipy.stats.false_discovery_control(list(p_values))] if p_values else []

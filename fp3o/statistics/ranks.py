@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from fp3o.statistics.intervals import Interval, Statistic, summarise, welch
 from fp3o.statistics.published import Published
@@ -50,7 +50,7 @@ class Agreement(NamedTuple):
 
 def tau(first: Sequence[float], second: Sequence[float]) -> float:
     """Kendall's τ-b; 0 where one side has no order at all."""
-    found = float(stats.kendalltau(first, second).statistic)
+    found = float(scipy.stats.kendalltau(first, second).statistic)
     return found if np.isfinite(found) else 0.0
 
 
