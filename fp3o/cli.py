@@ -56,7 +56,7 @@ class Roots:
     """Where finished runs and runs in progress lie, for a suite or a folder of one's own."""
 
     def __init__(self, suite: str, out: Path | None) -> None:
-        root = out if out is not None else planning.repository() / planning.suite_root(suite)
+        root = out if out is not None else planning.suite_root(suite)
         self.runs = root if out is not None else root / "runs"
         self.scratch = root / "scratch"
 
@@ -163,6 +163,8 @@ def evaluate(
         raise UserError(f"--episodes {episodes} is not allowed; allowed: 1 or more")
     if seed < 0:
         raise UserError(f"--seed {seed} is not allowed; allowed: 0 or more")
+    if out is not None and not out.parent.is_dir():
+        raise UserError(f"--out {out}: there is no folder {out.parent}")
     find_local_modules()
     from fp3o.training.evaluate import evaluate_run
 
@@ -194,7 +196,7 @@ def render(
     width: Annotated[int, arg(metavar="PIXELS", help="Of the picture.")] = 320,
     height: Annotated[int, arg(metavar="PIXELS", help="Of the picture.")] = 240,
 ) -> int:
-    """Draw one episode of a finished run's final policy."""
+    """Draw one episode of a finished run's final policy (MAMuJoCo and SMAC)."""
     for name, value, least in (("every", every, 1), ("width", width, 2), ("height", height, 2), ("seed", seed, 0)):
         if value < least:
             raise UserError(f"--{name} {value} is not allowed; allowed: {least} or more")

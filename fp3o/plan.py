@@ -486,8 +486,12 @@ def scratch_directory(scratch_root: Path, plan: Plan, seeds: Sequence[int]) -> P
 
 
 def suite_root(name: str) -> Path:
-    """results/<suite>, relative to the repository: every suite has its own, so that none touches another's tables."""
-    return Path("results") / name
+    """results/<suite> of the repository: every suite has its own, so that none touches another's tables.
+
+    Relative where it can be, because the workflow names its files so.
+    """
+    root = Path("results") / name
+    return root if repository() == Path.cwd() else repository() / root
 
 
 # --- Suites --------------------------------------------------------------------------------------------------------
@@ -539,12 +543,12 @@ class Suite:
                     seeds.setdefault(cell, set()).update(artefact.seeds)
         return {cell.id: (resolve(cell, suite=self), tuple(sorted(s))) for cell, s in seeds.items()}
 
-    def artefact(self, name: str) -> Artefact:
-        """An artefact by name."""
-        for artefact in self.artefacts:
-            if artefact.name == name:
-                return artefact
-        raise unknown("artefact", name, (a.name for a in self.artefacts), f"suite {self.name}")
+    def artefact(self, name: str, kind: str = "") -> Artefact:
+        """An artefact by name, of a given kind where it matters."""
+        allowed = {a.name: a for a in self.artefacts if kind in ("", a.kind)}
+        if name not in allowed:
+            raise unknown(kind or "artefact", name, allowed, f"suite {self.name}")
+        return allowed[name]
 
 
 def suite_names() -> tuple[str, ...]:
@@ -569,7 +573,7 @@ def _suite(path: Path) -> Suite:
     for name, entry in raw["artefacts"].items():
         cells: dict[Cell, None] = {}
         for group in entry["cells"]:
-            for cell in _expand(group, path.stem):
+            for cell in _expand(group):
                 cells[cell] = None
         seeds = parse_seeds(str(entry["seeds"])) if "seeds" in entry else default_seeds
         artefacts.append(
@@ -584,7 +588,7 @@ def _suite(path: Path) -> Suite:
     return suite
 
 
-def _expand(group: Mapping[str, Any] | str, suite: str) -> list[Cell]:
+def _expand(group: Mapping[str, Any] | str) -> list[Cell]:
     """A cell id, or lists of tasks, sharings and algorithms to be multiplied (tasks outermost)."""
     if isinstance(group, str):
         return [Cell.parse(group)]

@@ -28,7 +28,8 @@ def examine(suite: plan.Suite) -> list[CellStatus]:
     """Every planned cell, in the suite's order. Reads names and run.json only."""
     runs_root = plan.suite_root(suite.name) / "runs"
     waiting = {(run.plan.cell.id, run.seed) for run in provenance.not_pulled(suite)}
-    failed = {(entry["cell"], seed) for entry in provenance.failures(suite) for seed in entry["seeds"]}
+    ended = [entry for entry in provenance.failures(suite) if entry["exit_code"] is not None]  # not killed or running
+    failed = {(entry["cell"], seed) for entry in ended for seed in entry["seeds"]}
     found = []
     for resolved, seeds in suite.runs():
         resumable = {
@@ -43,7 +44,7 @@ def examine(suite: plan.Suite) -> list[CellStatus]:
             document = plan.run_directory(runs_root, resolved, seed) / "run.json"
             states[seed] = _state(document, key in waiting, seed in resumable, key in failed)
         folder = runs_root / resolved.cell.id
-        others = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+        others = sorted({path.parents[1].name for path in folder.glob("*/*/*")})
         stale = tuple(name for name in others if name != resolved.digest)
         found.append(CellStatus(resolved.cell.id, resolved.digest, states, stale))
     return found

@@ -195,4 +195,4 @@ def arguments(what: str) -> argparse.ArgumentParser:
 def request(chosen: argparse.Namespace) -> Request:
     """The figure the arguments name."""
     data = load(chosen)
-    return Request(data, data.suite.artefact(chosen.artefact), chosen.out / chosen.artefact)
+    return Request(data, data.suite.artefact(chosen.artefact, "figure"), chosen.out / chosen.artefact)

@@ -33,26 +33,31 @@ def test_nothing_yet(suite: plan.Suite, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_every_state(suite: plan.Suite) -> None:
     cells = suite.runs()
-    (first, seeds), (second, _), (third, _), (fourth, _) = cells[:4]
+    (first, seeds), (second, _), (third, _), (fourth, _), (fifth, _) = cells[:5]
     assert seeds == (0, 1)
     document(suite, first, 0).write_text(json.dumps({"status": "finished"}))
     document(suite, first, 1).write_text(json.dumps({"status": "diverged"}))
-    stale = document(suite, first, 2).parents[1].with_name("0123456789")
-    stale.mkdir()
+    folder = document(suite, first, 2).parents[1]
+    stale = folder.with_name("0123456789") / "seed-0"
+    stale.mkdir(parents=True)
+    (stale / "run.json").write_text("{}")
+    folder.with_name("abcdef0123").mkdir()  # nothing in it
     block = plan.scratch_directory(plan.suite_root(suite.name) / "scratch", second, seeds)
     block.mkdir(parents=True)
     checkpoint.save(block / "resume.safetensors", {}, {"iteration": 12})
     known = {f"{third.digest}-s1": {}}
     provenance.write_json(provenance.manifest_path(suite.name), {"suite": "smoke", "runs": known})
-    log = provenance.train_log(suite.name, fourth, seeds)
-    log.parent.mkdir(parents=True)
-    job.history(log).write_text("--- attempt 1: fp3o train\nfp3o: the disk is full\n")
+    for resolved, end in ((fourth, "fp3o: the disk is full\n--- exit code 2\n"), (fifth, "killed, or still running\n")):
+        log = provenance.train_log(suite.name, resolved, seeds)
+        log.parent.mkdir(parents=True)
+        job.history(log).write_text(f"--- attempt 1: fp3o train\n{end}")
     found = status.examine(suite)
-    assert [cell.seeds for cell in found[:4]] == [
+    assert [cell.seeds for cell in found[:5]] == [
         {0: "done", 1: "diverged"},
         {0: "resumable", 1: "resumable"},
         {0: "missing", 1: "in DVC"},
         {0: "failed", 1: "failed"},
+        {0: "missing", 1: "missing"},
     ]
     assert found[0].stale == ("0123456789",)
     text = status.lines(found, everything=False)

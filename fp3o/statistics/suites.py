@@ -62,6 +62,8 @@ def parser(what: str, *, out: str) -> argparse.ArgumentParser:
 def load(arguments: argparse.Namespace) -> SuiteRuns:
     """What the arguments name."""
     suite = plan.load_suite(arguments.suite)
+    if arguments.runs is not None and not arguments.runs.is_dir():
+        raise UserError(f"--runs {arguments.runs}: there is no such folder")
     return SuiteRuns(suite, arguments.runs or plan.suite_root(suite.name) / "runs")
 
 
@@ -71,6 +73,8 @@ def as_command(main: Callable[[], None]) -> None:
         main()
     except UserError as error:
         sys.exit(str(error))
+    except FileNotFoundError as error:
+        sys.exit(f"{error.filename} not found")
 
 
 def write(path: Path, text: str) -> None:

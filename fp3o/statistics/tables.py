@@ -461,7 +461,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     data = load(chosen)
     names = chosen.artefact or [artefact.name for artefact in data.suite.artefacts if artefact.kind == "table"]
     for name in names:
-        write_table(build(data, data.suite.artefact(name)), chosen.out)
+        write_table(build(data, data.suite.artefact(name, "table")), chosen.out)
 
 
 if __name__ == "__main__":

@@ -141,6 +141,10 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._release()
+        if isinstance(error, UserError):
+            for seed in self.seeds:
+                _drop_empty(self.scratch(seed), self._scratch_root)
+                _drop_empty(self.output(seed).parent, self._runs_root)
 
     def _release(self) -> None:
         for lock in self._locks:
@@ -191,6 +195,14 @@ def _make_folder(folder: Path) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
             raise UserError(f"cannot write {folder}: it is a file, not a folder") from None
+
+
+def _drop_empty(folder: Path, root: Path) -> None:
+    """A refused run leaves nothing behind: remove the folder and its parents below root as far as they are empty."""
+    with contextlib.suppress(OSError):
+        while folder != root:
+            folder.rmdir()
+            folder = folder.parent
 
 
 def _probe(folder: Path) -> None:

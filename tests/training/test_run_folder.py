@@ -154,6 +154,19 @@ def test_bad_seeds(tmp_path: Path, plan: Plan, seeds: tuple[int, ...]) -> None:
         folder_of(tmp_path, plan, seeds)
 
 
+def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, plan: Plan) -> None:
+    with pytest.raises(UserError), folder_of(tmp_path, plan):
+        raise UserError("no such option")
+    assert not [path for path in tmp_path.rglob("*") if path.name not in ("runs", "scratch")]
+
+
+def test_a_run_refused_later_keeps_its_files(tmp_path: Path, plan: Plan) -> None:
+    with pytest.raises(UserError), folder_of(tmp_path, plan) as folder:
+        work(folder)
+        raise UserError("the disk is full")
+    assert folder.resume_path.exists()
+
+
 def test_output_folder_that_is_a_file(tmp_path: Path, plan: Plan) -> None:
     (tmp_path / "runs").write_text("mine")
     with pytest.raises(UserError, match=r"cannot write .*: "), folder_of(tmp_path, plan):

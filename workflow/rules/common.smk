@@ -121,7 +121,6 @@ REPORT_CODE = sorted(str(p) for p in Path("fp3o/report").glob("*.*"))
 FIGURE_KINDS = ("pdf", "png", "csv")
 REPRODUCTION = ("forest", "scatter", "profiles")
 PUBLISHED = sorted(str(p) for p in Path("benchmarks/published").glob("*.csv"))
-CELLS = [f"{ROOT}/cells/{resolved.cell.id}.json" for resolved, _ in planned]
 TABLES = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("table") for kind in ("csv", "md", "tex")]
 COST = [f"{ROOT}/cost.csv"] if artefact_names("cost") else []
 COST_TABLES = [f"{ROOT}/tables/table-cost.{kind}" for kind in ("csv", "md") if COST]
