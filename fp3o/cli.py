@@ -83,7 +83,10 @@ def train(
     allow_path_change: Annotated[
         bool, arg(help="Resume although device, path, threads or the torch version changed; no longer bit-exact.")
     ] = False,
-    threads: Annotated[int, arg(metavar="K", help="CPU threads of this process.")] = 1,
+    threads: Annotated[
+        int,
+        arg(metavar="K", help="CPU threads of the simulators; 0: what pays on this machine. Results do not change."),
+    ] = 0,
     tensorboard: Annotated[
         bool, arg(help="Also write TensorBoard events below scratch/ (needs the tensorboard package).")
     ] = False,
@@ -93,8 +96,8 @@ def train(
     chosen = planning.load_suite(suite) if out is None else None
     plan = planning.resolve(the_cell, parse_overrides(set_), chosen)
     numbers = planning.parse_seeds(seeds)
-    if threads < 1:
-        raise UserError(f"--threads {threads} is not allowed; allowed: 1 or more")
+    if threads < 0:
+        raise UserError(f"--threads {threads} is not allowed; allowed: 0 or more")
     roots = Roots(suite, out)
     from fp3o.training.run_folder import RunFolder
 

@@ -69,7 +69,7 @@ def _train(suite: plan.Suite, cell: plan.Cell, iterations: int, path: str) -> di
     short = plan.resolve(cell, values)
     folder = plan.run_directory(out, short, 0)
     shutil.rmtree(folder.parent, ignore_errors=True)  # A finished run would not be trained again.
-    command = ["fp3o", "train", cell.id, "--seeds", "0", "--out", str(out), "--path", path]
+    command = ["fp3o", "train", cell.id, "--seeds", "0", "--out", str(out), "--path", path, "--threads", "1"]
     for key, value in values.items():
         command += ["--set", f"{key}={value}"]
     subprocess.run(command, check=True)

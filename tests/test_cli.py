@@ -161,7 +161,7 @@ def test_a_diverged_seed_is_a_warning(
         (("train", CELL, "--set", "gamma=1", "--set", "gamma=0"), "--set gamma is given twice"),
         (("train", CELL, "--seeds", "4-0"), "seeds '4-0' not understood; allowed: 3, 0-4 or 0-4,7"),
         (("train", CELL, "--suite", "papers"), "unknown suite 'papers'; allowed: "),
-        (("train", CELL, "--threads", "0"), "--threads 0 is not allowed"),
+        (("train", CELL, "--threads", "-1"), "--threads -1 is not allowed"),
         (("evaluate", "nowhere"), "cannot read nowhere/run.json"),
         (("render", "nowhere", "--out", "a.avi"), "cannot write a.avi: unknown kind of file; allowed: .webp"),
         (("render", "nowhere", "--every", "0"), "--every 0 is not allowed; allowed: 1 or more"),

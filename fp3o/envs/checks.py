@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,18 @@ def checked_slots(slots: int) -> int:
     if slots < 1:
         raise UserError(f"number of environments is {slots}; allowed: 1 or more")
     return slots
+
+
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def checked_threads(threads: int, slots: int, least: int) -> int:
+    """The number asked for, or (0) as many as this process may use with at least `least` slots each."""
+    if threads < 0:
+        raise UserError(f"number of threads is {threads}; allowed: 1 or more, or 0 to let the engine choose")
+    return min(threads, slots) if threads else max(1, min(processors(), slots // least))
 
 
 def checked_seeds(seeds: NDArray[Any], slots: int) -> Seeds:

@@ -37,7 +37,7 @@ class Evaluator:
         actor: Actor,
         replicas: int,
         episodes: int,
-        threads: int = 1,
+        threads: int = 0,
         compiler: Compiler = lambda function: function,
     ) -> None:
         self.replicas, self.episodes = replicas, episodes

@@ -161,8 +161,10 @@ def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, plan: Plan) -> None
 
 
 def test_a_run_refused_later_keeps_its_files(tmp_path: Path, plan: Plan) -> None:
-    with pytest.raises(UserError), folder_of(tmp_path, plan) as folder:
+    folder = folder_of(tmp_path, plan)
+    with folder:
         work(folder)
+    with pytest.raises(UserError), folder:
         raise UserError("the disk is full")
     assert folder.resume_path.exists()
 

@@ -22,4 +22,5 @@ for block, cells in BLOCKS.items():
         threads: 1
         shell:
             f"{JOB} --log {{log}} -- fp3o train {{wildcards.cell}} --suite {SUITE} --seeds {plan.seeds_text(block)}"
+            " --threads {threads}"
             ' || {{ code=$?; echo "--- exit code $code" >> {log}; exit $code; }}'

@@ -17,5 +17,5 @@ def make(
     threads: int = 0,
     options: MamujocoOptions | None = None,
 ) -> MamujocoBatch:
-    """N environments of a task. threads: 0 lets the engine choose (identity() says what it chose)."""
+    """N environments of a task. threads: 0 lets the engine choose."""
     return MamujocoBatch(task, slots, auto_reset, threads, options or MamujocoOptions())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from importlib.metadata import version
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -12,7 +11,7 @@ import numpy as np
 from mujoco import batch
 from numpy.typing import NDArray
 
-from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots
+from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads
 from fp3o.envs.mamujoco import bodies, kernels, models
 from fp3o.envs.mamujoco.layout import Features, Layout, lay_out
 from fp3o.envs.options import REVISIONS, MamujocoOptions
@@ -29,19 +28,9 @@ from fp3o.envs.protocol import (
 )
 from fp3o.errors import UserError, unknown
 
-# A step of 20 HalfCheetahs took 1.12 ms on one thread of a 16-core host, 0.49 on two, 0.26 on four, 0.17 on sixteen.
-SLOTS_PER_THREAD = 5
+# A step of 20 HalfCheetahs took 1.12 ms on one thread of a 16-core host, 0.49 on two, 0.26 on four, 0.18 on ten.
+SLOTS_PER_THREAD = 2
 POSITIONS = mujoco.mjtStage.mjSTAGE_POS.value
-
-
-def chosen_threads(threads: int, slots: int) -> int:
-    """The number asked for, or (0) one per SLOTS_PER_THREAD slots, up to the processors this process may use."""
-    if threads < 0:
-        raise UserError(f"number of threads is {threads}; allowed: 1 or more, or 0 to let the engine choose")
-    if threads:
-        return min(threads, slots)
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(processors, slots // SLOTS_PER_THREAD))
 
 
 def checked_options(options: MamujocoOptions, task: str) -> MamujocoOptions:
@@ -90,7 +79,7 @@ class MamujocoBatch:
         self.task = task
         self.slots = checked_slots(slots)
         self.options = checked_options(options, task)
-        self.threads = chosen_threads(threads, slots)
+        self.threads = checked_threads(threads, slots, SLOTS_PER_THREAD)
         self._auto_reset = auto_reset
         body, share = bodies.find(task, options)
         self._body = body
@@ -310,7 +299,6 @@ class MamujocoBatch:
             "action_size": self.spec.action.width,
             "episode_limit": self.spec.episode_limit,
             "options": dataclasses.asdict(self.options),
-            "threads": self.threads,
             "mujoco": mujoco.__version__,
             "gymnasium": version("gymnasium"),
         }

@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots
+from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots, processors
 from fp3o.envs.options import REVISIONS, PettingzooOptions
 from fp3o.envs.pettingzoo.child import child_environment, how_it_ended
 from fp3o.envs.pettingzoo.memory import Board, View, attach, unnamed_file
@@ -93,10 +93,6 @@ def _stop_all(workers: list[Worker], memory: int) -> None:
     os.close(memory)
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-
-
 class PettingzooBatch:
     """N environments in worker processes. Cannot save its state: a restored run starts fresh episodes."""
 
@@ -107,7 +103,7 @@ class PettingzooBatch:
         self.slots = checked_slots(slots)
         self.restarts = 0
         """Environments rebuilt and workers restarted so far."""
-        self.workers = min(slots, threads if threads > 1 else _cores())
+        self.workers = min(slots, threads if threads > 1 else processors())
         """Processes among which the slots are divided."""
         self._env = env
         self._auto_reset = auto_reset

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots
+from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots, checked_threads
 from fp3o.envs.options import REVISIONS, SmacOptions
 from fp3o.envs.protocol import ActionSpec, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.smac.battle import Steering, empty_battles, make_rules, steering_numbers
@@ -37,6 +37,9 @@ def make_spec(scenario: Scenario, options: SmacOptions, *, exact_resume: bool) -
         has_wins=True,
         exact_resume=exact_resume,
     )
+
+
+SLOTS_PER_THREAD = 4  # a lock-step of fewer battles costs little more than handing it to a thread
 
 
 class EmbeddedBattles:
@@ -75,7 +78,7 @@ class EmbeddedBattles:
             length=np.zeros(slots, np.int64),
             alive=np.zeros((slots, scenario.agents), bool),
         )
-        workers = max(1, min(threads, slots))
+        workers = checked_threads(threads, slots, SLOTS_PER_THREAD)
         bounds = [slots * i // workers for i in range(workers + 1)]
         self._ranges = list(itertools.pairwise(bounds))
         self._pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
