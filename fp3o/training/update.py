@@ -201,8 +201,8 @@ class Learner:
         trunks, heads, _ = self.stepper.parameters
         layers = self.actor.layers(self.actor.rows(trunks, heads, self.stepper.owners(everyone, kind)))
         ratios, divergences = [], []
-        for part in units.split(max(1, EVALUATION_ROWS // units.shape[1])):
-            rows = crew_rows(rollout, everyone, part, None)
+        every = crew_rows(rollout, everyone, units, None)
+        for rows in every.split(min(max(1, EVALUATION_ROWS // units.shape[1]), self.stepper.slice_units(every)), 2):
             log_ratio, divergence = self._compare(layers, rollout, everyone, self._old_std, rows)
             ratios.append(log_ratio)
             divergences.append(divergence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -122,3 +123,14 @@ def test_each_gpu_slot_has_one_job_at_a_time(checkout: Checkout, tmp_path: Path)
     for events in used.values():
         assert events == ["start", "end"] * (len(events) // 2)
         assert len(events) >= 4
+
+
+def test_a_run_finished_by_hand_after_an_interrupted_job_is_kept(trained: Checkout) -> None:
+    """Snakemake remembers that the job did not end; run.json says that the run did."""
+    finished = next(trained.path.glob("results/paper/runs/**/run.json"))
+    mark = base64.b64encode(str(finished.relative_to(trained.path)).encode()).decode()
+    folder = trained.path / ".snakemake" / "incomplete"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / mark).touch()
+    assert trained.trainings("runs") == set()
+    assert finished.exists()

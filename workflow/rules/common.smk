@@ -1,4 +1,5 @@
 # Names and helpers of all rules; nothing is decided here that fp3o.plan does not decide.
+import base64
 import json
 import os
 import sys
@@ -106,12 +107,24 @@ def stop_unless_pulled():
         raise WorkflowError(message)
 
 
+def trust_finished_runs():
+    """Drop Snakemake's marks of interrupted jobs from runs that are complete: run.json is written last.
+
+    Otherwise a run finished by hand after an interrupted job would be deleted and trained again.
+    """
+    for mark in Path(".snakemake/incomplete").glob("*"):
+        path = Path(os.fsdecode(base64.b64decode(mark.name.removeprefix("@"))))
+        if path.is_relative_to(f"{ROOT}/runs") and (path.parent / "run.json").exists():
+            mark.unlink(missing_ok=True)
+
+
 def summarise_failures():
     for line in provenance.report_failures(suite):
         print(line, file=sys.stderr)
 
 
 write_plans()
+trust_finished_runs()
 
 ALL_PLANS = [plan_file(artefact.name) for artefact in suite.artefacts]
 RUNS = [run_file(resolved, seed, name) for resolved, seeds in planned for seed in seeds for name in plan.RUN_FILES]
