@@ -110,6 +110,7 @@ def test_reproduction_figures(runs: Path, tmp_path: Path) -> None:
 
 def test_figures_without_any_run(tmp_path: Path) -> None:
     """Nothing run yet is a state every figure can show."""
+    (tmp_path / "none").mkdir()
     for name in FIGURES:
         one_figure.main(
             ["--suite", "paper", "--runs", str(tmp_path / "none"), "--artefact", name, "--out", str(tmp_path)]
