@@ -112,8 +112,11 @@ def trust_finished_runs():
 
     Otherwise a run finished by hand after an interrupted job would be deleted and trained again.
     """
-    for mark in Path(".snakemake/incomplete").glob("*"):
-        path = Path(os.fsdecode(base64.b64decode(mark.name.removeprefix("@"))))
+    marks = Path(".snakemake/incomplete")
+    for mark in [path for path in marks.rglob("*") if path.is_file()]:
+        # The marked path in base 64; a long one is cut into folders, each with an @ in front.
+        name = "".join(part.removeprefix("@") for part in mark.relative_to(marks).parts)
+        path = Path(os.fsdecode(base64.urlsafe_b64decode(name)))
         if path.is_relative_to(f"{ROOT}/runs") and (path.parent / "run.json").exists():
             mark.unlink(missing_ok=True)
 

@@ -39,7 +39,7 @@ def make_spec(scenario: Scenario, options: SmacOptions, *, exact_resume: bool) -
     )
 
 
-SLOTS_PER_THREAD = 4  # a lock-step of fewer battles costs little more than handing it to a thread
+SLOTS_PER_THREAD = 4  # at least; chosen, not measured
 
 
 class EmbeddedBattles:
