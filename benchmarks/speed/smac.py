@@ -1,18 +1,21 @@
 """Speed of the embedded SMAC engine: one thread, batches of 40, random legal actions. One JSON line per map.
 
-    python benchmarks/speed/smac.py [--maps 3s5z corridor] [--threads 1 2 4 8 16]
+    python benchmarks/speed/smac.py [--maps 3s5z corridor] [--threads 1 2 4 8 16] [--processes 2 4 8 16]
 
 A step includes observations, states, legality and automatic resets. Rates are the best of several slices by the
 thread's processor clock (the same as wall time on a quiet machine); the wall's rate and the load are printed beside it.
 The same actions are played by the plain NumPy game loop of our own oracle, which sees nothing and rewards nothing.
+Several threads share one batch, several processes have a batch each; both are rated by the wall clock, all at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import time
+from multiprocessing.synchronize import Barrier
 from typing import Any
 
 import numpy as np
@@ -42,12 +45,15 @@ def random_legal(env: EmbeddedBattles, generator: np.random.Generator) -> np.nda
     return (generator.random(available.shape, np.float32) * available).argmax(-1)[..., None]
 
 
-def engine_rates(name: str, threads: int, slices: int) -> tuple[float, float]:
-    """Steps per second by processor clock and by wall clock."""
+def engine_rates(name: str, threads: int, slices: int, ready: Barrier | None = None) -> tuple[float, float]:
+    """Steps per second by processor clock and by wall clock: the best slice, or of several processes the mean."""
     env = EmbeddedBattles(SCENARIOS[name], SLOTS * threads, threads=threads)
     env.reset(slot_seeds(0, "speed", SLOTS * threads))
     generator = np.random.default_rng(0)
     processor, wall = [], []
+    if ready is not None:
+        env.step(random_legal(env, generator))
+        ready.wait()
     for _ in range(slices):
         spent_processor = spent_wall = 0.0
         for _ in range(SLICE):
@@ -59,7 +65,26 @@ def engine_rates(name: str, threads: int, slices: int) -> tuple[float, float]:
         processor.append(SLICE * env.slots / spent_processor)
         wall.append(SLICE * env.slots / spent_wall)
     env.close()
+    if ready is not None:
+        return slices / sum(1 / x for x in processor), slices / sum(1 / x for x in wall)
     return max(processor), max(wall)
+
+
+def _one_of_many(name: str, slices: int, ready: Barrier, rates: Any) -> None:
+    rates.put(engine_rates(name, 1, slices, ready)[1])
+
+
+def many_processes(name: str, processes: int, slices: int) -> float:
+    """Steps per second of all processes together, by the wall clock, while all of them run."""
+    start = multiprocessing.get_context("spawn")
+    ready, rates = start.Barrier(processes), start.Queue()
+    workers = [start.Process(target=_one_of_many, args=(name, slices, ready, rates)) for _ in range(processes)]
+    for worker in workers:
+        worker.start()
+    total = sum(rates.get() for _ in workers)
+    for worker in workers:
+        worker.join()
+    return float(total)
 
 
 def oracle_rate(name: str, steps: int = 40) -> float:
@@ -84,6 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--maps", nargs="+", choices=sorted(SCENARIOS), default=list(TARGETS), metavar="MAP")
     parser.add_argument("--threads", nargs="+", type=int, default=[1], help="more than one: by the wall clock only")
+    parser.add_argument("--processes", nargs="+", type=int, default=[], help="by the wall clock, one thread each")
     parser.add_argument("--slices", type=int, default=6)
     arguments = parser.parse_args()
     for name in arguments.maps:
@@ -93,6 +119,8 @@ def main() -> None:
             line[f"wall_{threads}"] = round(wall)
             if threads == 1:
                 line["steps_per_second"] = round(processor)
+        for processes in arguments.processes:
+            line[f"wall_{processes}_processes"] = round(many_processes(name, processes, arguments.slices))
         if 1 in arguments.threads:
             plain = oracle_rate(name)
             line |= {"oracle": round(plain, 1), "ratio": round(line["steps_per_second"] / plain)}

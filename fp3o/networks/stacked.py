@@ -7,6 +7,7 @@ are a handful of operations whatever the number of seeds and owners.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -88,8 +89,36 @@ def _flat_rows(owners: Tensor, rows: int) -> Tensor:
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """[R, P, rows, in] → [R, P, rows, out]."""
     # Not baddbmm: it copies the bias to all rows first, and a compiler cannot fuse that with what follows.
-    y = torch.bmm(x.flatten(0, 1), weight.flatten(0, 1)).view(*x.shape[:-1], -1)
+    product = split_product if x.is_cuda else torch.bmm
+    y = product(x.flatten(0, 1), weight.flatten(0, 1)).view(*x.shape[:-1], -1)
     return y.add_(bias[:, :, None])
+
+
+# A weight's gradient is one long sum over rows per network, so few networks leave a GPU idle: in pieces of this many
+# rows at least, an H200's step of 5 and of 20 seeds took 0.18 and 0.24 instead of 0.24 and 0.33 ms.
+ROWS_PER_PIECE, MOST_PIECES = 100, 32
+
+
+class _SplitProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return torch.bmm(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        most = max(1, min(MOST_PIECES, x.shape[1] // ROWS_PER_PIECE))
+        pieces = next(n for n in range(most, 0, -1) if x.shape[1] % n == 0)
+        rows, gradients = (y.reshape(len(y) * pieces, -1, y.shape[2]) for y in (x, gradient))
+        partial = torch.bmm(rows.transpose(1, 2), gradients)
+        return torch.bmm(gradient, weight.transpose(1, 2)), partial.unflatten(0, (-1, pieces)).sum(1)
+
+
+def split_product(x: Tensor, weight: Tensor) -> Tensor:
+    """torch.bmm, whose gradient for the weight is summed over pieces of the rows."""
+    product: Tensor = _SplitProduct.apply(x, weight)  # type: ignore[no-untyped-call]
+    return product
 
 
 def sigmoid(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,18 @@ def test_a_slot_does_not_depend_on_the_batch_or_on_threads(name: str) -> None:
     for one, many in zip(threaded, big, strict=True):
         assert_same(one.snapshot, many.snapshot)
         np.testing.assert_array_equal(one.reward, many.reward)
+
+
+def test_two_threads_of_python_may_step_engines_that_use_threads() -> None:
+    """numba's own threads serve one caller at a time and end the process otherwise."""
+    seeds = slot_seeds(4, "callers", 12)
+
+    def rewards() -> list[float]:
+        return [float(result.reward.sum()) for result in play(make("smac", "3m", 12, threads=2), seeds, 40)]
+
+    with ThreadPoolExecutor(3) as callers:
+        found = [caller.result() for caller in [callers.submit(rewards) for _ in range(3)]]
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -184,8 +197,9 @@ def test_the_dead_may_only_do_nothing_and_see_only_their_number() -> None:
     assert seen > 100
 
 
-def test_illegal_actions_are_refused_before_anything_happens() -> None:
-    env = make("smac", "3m", 2)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_illegal_actions_are_refused_before_anything_happens(threads: int) -> None:
+    env = make("smac", "3m", 2, threads=threads)
     env.reset(slot_seeds(0, "illegal", 2))
     before = env.state_dict()
     with pytest.raises(UserError, match="illegal action in slot 1 of smac/3m"):

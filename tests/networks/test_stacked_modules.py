@@ -11,7 +11,7 @@ from fp3o.envs.protocol import ActionSpec
 from fp3o.networks.actor import Actor, Owners
 from fp3o.networks.critic import Critic
 from fp3o.networks.sharing import SHARINGS, sharing
-from fp3o.networks.stacked import Layout
+from fp3o.networks.stacked import Layout, split_product
 from fp3o.training.update import initialise, networks
 
 REPLICAS, CHUNKS, LENGTH = 2, 4, 3
@@ -167,6 +167,21 @@ def test_stack_equals_separate_modules(kind: str, action: ActionSpec, recurrent:
     for mine, yours in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, yours, atol=1e-6, rtol=1e-6)
         assert mine.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("rows", [1, 99, 100, 307, 750, 4000], ids=str)
+def test_a_product_whose_gradient_is_summed_in_pieces(rows: int) -> None:
+    """What GPUs compute; 307 is a prime and stays in one piece, 4000 would be 40 pieces and is 32."""
+    source = torch.Generator().manual_seed(rows)
+    x, weight = (torch.randn(shape, generator=source, dtype=torch.double) for shape in ((2, rows, 3), (2, 3, 4)))
+    weights = torch.randn(2, rows, 4, generator=source, dtype=torch.double)
+    found = []
+    for product in (split_product, torch.bmm):
+        inputs = x.clone().requires_grad_(), weight.clone().requires_grad_()
+        y = product(*inputs).view(2, rows, 4).add_(1.0)
+        found.append((y, *torch.autograd.grad((weights * y**2).sum(), inputs)))
+    for ours, plain in zip(*found, strict=True):
+        torch.testing.assert_close(ours, plain, atol=1e-10, rtol=1e-10)
 
 
 def test_padded_gaussian_dimensions_count_for_nothing() -> None:

@@ -1,11 +1,13 @@
-"""numba's decorator as this engine uses it: serial, without the interpreter lock, cached on disk."""
+"""numba's decorators as this engine uses them: without the interpreter lock, cached on disk."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -40,18 +42,35 @@ def cache_folder() -> str:
     return ""
 
 
-def compiled(function: Function) -> Function:
+def compiled(function: Function, parallel: bool = False) -> Function:
     """Compile on first use. No fastmath: the same actions give the same bits. Nothing is ever divided by zero."""
     folder = cache_folder()
-    if not folder:
-        return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
     before = settings.CACHE_DIR
     # numba looks the folder up when a function is decorated; other packages' functions keep theirs.
-    settings.CACHE_DIR = folder
+    settings.CACHE_DIR = folder or before
     try:
-        return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+        jit = numba.njit(nogil=True, cache=bool(folder), error_model="numpy", parallel=parallel)
+        return cast(Function, jit(function))
     finally:
         settings.CACHE_DIR = before
+
+
+def in_parallel(function: Function) -> Function:
+    """`compiled`, with the rounds of a prange loop spread over `use_threads` threads."""
+    return compiled(function, parallel=True)
+
+
+@contextlib.contextmanager
+def use_threads(threads: int) -> Iterator[None]:
+    """Threads of the next parallel call, as many as numba may start; one call at a time, which is all it can do."""
+    if "NUMBA_THREADING_LAYER" not in os.environ:
+        settings.THREADING_LAYER = "workqueue"  # idle threads sleep; OpenMP's spin and do not survive a fork
+    with _ONE_AT_A_TIME:
+        numba.set_num_threads(min(threads, settings.NUMBA_NUM_THREADS))
+        yield
+
+
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def inlined(function: Function) -> Function:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +14,8 @@ from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots, chec
 from fp3o.envs.options import REVISIONS, SmacOptions
 from fp3o.envs.protocol import ActionSpec, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.smac.battle import Steering, empty_battles, make_rules, steering_numbers
-from fp3o.envs.smac.kernel import BEGIN, SHOW, STEP, Result, Shown, run_slots
+from fp3o.envs.smac.compiled import use_threads
+from fp3o.envs.smac.kernel import BEGIN, SHOW, STEP, Result, Shown, run_ranges, run_slots
 from fp3o.envs.smac.layouts import Array, sizes, view_of
 from fp3o.envs.smac.scenarios import Scenario
 from fp3o.envs.smac.terrain import ground
@@ -78,10 +77,8 @@ class EmbeddedBattles:
             length=np.zeros(slots, np.int64),
             alive=np.zeros((slots, scenario.agents), bool),
         )
-        workers = checked_threads(threads, slots, SLOTS_PER_THREAD)
-        bounds = [slots * i // workers for i in range(workers + 1)]
-        self._ranges = list(itertools.pairwise(bounds))
-        self._pool = ThreadPoolExecutor(workers - 1) if workers > 1 else None
+        self._threads = checked_threads(threads, slots, SLOTS_PER_THREAD)
+        self._bounds = slots * np.arange(self._threads + 1) // self._threads
         self._numbers = steering_numbers(self.steering)
         self._no_actions = np.zeros((slots, scenario.agents), np.int64)
         self._choices = np.full((slots, scenario.agents, 1), scenario.actions)
@@ -144,34 +141,16 @@ class EmbeddedBattles:
         }
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        """Nothing is held open."""
 
     def _run(self, what: int, actions: Array) -> int:
         """Let the kernel work on all slots, a contiguous range per thread."""
-
-        def part(start: int, stop: int) -> int:
-            return run_slots(
-                what,
-                start,
-                stop,
-                self.rules,
-                self.ground,
-                self._numbers,
-                self.view,
-                self.battles,
-                actions,
-                self.auto_reset,
-                self._shown,
-                self._final,
-                self._result,
-            )
-
-        if self._pool is None:
-            return part(0, self.slots)
-        others = [self._pool.submit(part, *bounds) for bounds in self._ranges[1:]]
-        return max([part(*self._ranges[0])] + [other.result() for other in others])
+        tables = (self.rules, self.ground, self._numbers, self.view, self.battles)
+        written = (self._shown, self._final, self._result)
+        if self._threads == 1:
+            return run_slots(what, 0, self.slots, *tables, actions, self.auto_reset, *written)
+        with use_threads(self._threads):
+            return run_ranges(what, self._bounds, *tables, actions, self.auto_reset, *written)
 
 
 def _buffers(slots: int, spec: EnvSpec) -> Shown:

@@ -11,9 +11,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numba import prange
 
 from fp3o.envs.smac.battle import BEAM, BLAST, DIRECT, MISSILE, Battles, Rules, SteeringNumbers
-from fp3o.envs.smac.compiled import compiled, inlined
+from fp3o.envs.smac.compiled import compiled, in_parallel, inlined
 from fp3o.envs.smac.layouts import (
     ATTACK,
     MAP_SIZE,
@@ -769,4 +770,43 @@ def run_slots(
         if begin:
             reset_battle(rules, b, n)
         show(rules, ground, view, b, n, shown)
+    return -1
+
+
+@in_parallel
+def run_ranges(
+    what: int,
+    bounds: Array,
+    rules: Rules,
+    ground: Ground,
+    steering: SteeringNumbers,
+    view: View,
+    b: Battles,
+    actions: Array,
+    auto_reset: bool,
+    shown: Shown,
+    final: Shown,
+    result: Result,
+) -> int:
+    """run_slots over ranges of slots (their bounds, first to last), a thread each; all or nothing too."""
+    if what == STEP:
+        faulty = first_illegal(rules, b, bounds[0], bounds[-1], actions, shown.available)
+        if faulty >= 0:
+            return faulty
+    for i in prange(len(bounds) - 1):
+        run_slots(
+            what,
+            bounds[i],
+            bounds[i + 1],
+            rules,
+            ground,
+            steering,
+            view,
+            b,
+            actions,
+            auto_reset,
+            shown,
+            final,
+            result,
+        )
     return -1
