@@ -299,7 +299,7 @@ def main() -> None:
         }
         report |= {"machine": torch.cuda.get_device_name(), "targets": CUDA_TARGETS}
         report["cuda_graph_milliseconds_per_step"] = found
-        report["met"] = {n: found["full"][n] <= most for n, most in CUDA_TARGETS.items()}
+        report["met"] = {n: max(found[kind][n] for kind in found) <= most for n, most in CUDA_TARGETS.items()}
         print(json.dumps(report))
         return
     for kind_of_sharing in ("full", "none"):
@@ -316,13 +316,16 @@ def main() -> None:
         report[kind_of_sharing] = {
             "milliseconds_per_step_of_five_seeds": {name: round(value, 3) for name, value in times.items()},
             "modules_eager": round(times["modules"] / times["stacked_eager"], 2),
-            "modules_compiled": round(times["modules"] / quickest, 2),
-            f"fork_{kind_of_sharing}": round(times["fork"] / quickest, 2),
             "seconds_per_update_of_five_seeds": round(quickest * STEPS_PER_UPDATE / 1e3, 2),
             "fork_seconds_per_update_of_one_seed": round(times["fork"] / len(SEEDS) * STEPS_PER_UPDATE / 1e3, 2),
         }
-    found = {name: min(report[kind][name] for kind in ("full", "none") if name in report[kind]) for name in TARGETS}
-    report["met"] = {name: found[name] >= least for name, least in TARGETS.items()}
+        if "stacked_compiled" in times:
+            report[kind_of_sharing] |= {
+                "modules_compiled": round(times["modules"] / quickest, 2),
+                f"fork_{kind_of_sharing}": round(times["fork"] / quickest, 2),
+            }
+    found = {name: [report[kind][name] for kind in ("full", "none") if name in report[kind]] for name in TARGETS}
+    report["met"] = {name: min(found[name]) >= least for name, least in TARGETS.items() if found[name]}
     print(json.dumps(report))
 
 

@@ -11,7 +11,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -290,10 +290,8 @@ class Run:
     def _same_path(self, chosen: ComputePath, saved: dict[str, Any], allow: bool, notes: list[str]) -> ComputePath:
         """The path the run began on; anything else changes the last bits and must be allowed."""
         begun = ComputePath(**saved)
-        possible = begun.device == "cpu" or torch.cuda.is_available()
-        same_torch = begun.torch == torch.__version__
-        if possible and same_torch:
-            return ComputePath(begun.mode, begun.device, begun.torch, chosen.threads, begun.reason)
+        if begun.possible:
+            return replace(begun, threads=chosen.threads)
         was = f"{begun.mode} on {begun.device} with torch {begun.torch}"
         if not allow:
             raise UserError(

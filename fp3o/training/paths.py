@@ -35,6 +35,8 @@ class ComputePath:
     torch: str
     threads: int
     reason: str
+    acts_ahead: bool = True
+    """Acting is compiled ahead of time; such programs crashed where torch 2.11 saw a GPU."""
 
     @property
     def compiler(self) -> Compiler:
@@ -42,12 +44,23 @@ class ComputePath:
 
     @property
     def acting(self) -> Compiler:
-        """For the policy's steps. Programs compiled ahead of time crashed where torch 2.11 saw a GPU."""
-        return self.compiler if self.mode == "eager" or torch.cuda.is_available() else ahead_of_time
+        """For the policy's steps."""
+        return ahead_of_time if self.mode == "compiled" and self.acts_ahead else self.compiler
 
     @property
     def stepper(self) -> type[Stepper]:
         return GraphStepper if self.mode == "graph" else Stepper
+
+    @property
+    def possible(self) -> bool:
+        """Whether this machine computes so too, to the last bit."""
+        has_gpu = torch.cuda.is_available()
+        return (
+            self.torch == torch.__version__
+            and (has_gpu or self.device == "cpu")
+            and (self.mode == "eager" or _c_compiler() is not None)
+            and not (has_gpu and self.acting is ahead_of_time)
+        )
 
     def record(self) -> dict[str, Any]:
         return {"mode": self.mode, "device": self.device, "torch": self.torch, "threads": 1, "reason": self.reason}
@@ -61,11 +74,10 @@ def choose(plan: Plan, device: str, path: str, threads: int) -> ComputePath:
     on: Literal["cpu", "cuda"] = "cuda" if has_gpu and device != "cpu" else "cpu"
     settings = plan.settings
     samples = plan.iterations * settings.epochs * settings.rollout_length * settings.rollout_threads
-    compiler = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
     mode: Mode
     if path == "eager":
         mode, reason = "eager", "asked for"
-    elif compiler is None:
+    elif _c_compiler() is None:
         if path == "compiled":
             raise UserError("--path compiled: no C compiler found (gcc, clang or cc); allowed: auto, eager")
         mode, reason = "eager", "no C compiler found"
@@ -74,7 +86,11 @@ def choose(plan: Plan, device: str, path: str, threads: int) -> ComputePath:
     else:
         mode = "graph" if on == "cuda" else "compiled"
         reason = "asked for" if path == "compiled" else f"passes over {samples:,} samples repay compiling"
-    return ComputePath(mode, on, torch.__version__, threads, reason)
+    return ComputePath(mode, on, torch.__version__, threads, reason, acts_ahead=not has_gpu)
+
+
+def _c_compiler() -> str | None:
+    return shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
 
 
 def _identity(function: Callable[..., Any]) -> Callable[..., Any]:

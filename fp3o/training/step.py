@@ -122,8 +122,8 @@ class Stepper:
         self.head_lr = settings.actor_lr * scale
         self._identity_trunk = sharing.trunk == tuple(range(sharing.agents))
         self._identity_head = sharing.head == tuple(range(sharing.agents))
-        # Sums of the statistics over the steps a replica took, and in the last column their number.
-        self.totals = torch.zeros(replicas, len(StepStatistics._fields) + 1, device=device)
+        # Sums of the statistics over the steps a replica took, and in how many of them actor and critic learned.
+        self.totals = torch.zeros(replicas, len(StepStatistics._fields) + 2, device=device)
         self._whole: Callable[..., StepStatistics] = compiler(self.whole)
         self._count, self._gradients = compiler(self.count), compiler(self.gradients)
         self._apply: Callable[..., StepStatistics] = compiler(self.apply)
@@ -167,7 +167,8 @@ class Stepper:
             if kind.learn != "actor":
                 moments = torch.stack((returns.sum(-1), (returns**2).sum(-1)), 1)  # [R, 2, K]
                 pooled = torch.bmm(moments, crew.trunk_members) / owned[:, None]
-                self.normaliser.update_(pooled[:, 0], pooled[:, 1], crew.rows & self.running[:, None])
+                moves = crew.rows & self.running[:, None] & pooled.isfinite().all(1)
+                self.normaliser.update_(pooled[:, 0], pooled[:, 1], moves)
             mean, std = (x.gather(1, crew.trunk) for x in self.normaliser.statistics())
         # Pooled over the live samples of a head, averaged over the heads of a trunk, summed over trunks.
         per_head = torch.bmm(alive.sum(-1)[:, None], crew.head_members)[:, 0].clamp(min=1)  # [R, heads]
@@ -252,8 +253,8 @@ class Stepper:
         of_heads = (squared_norm(head)[..., None] * self.head_trunk).sum(1)
         actor_norm, critic_norm = (squared_norm(trunk) + of_heads).sqrt(), squared_norm(critic).sqrt()  # [R, trunks]
         statistics = StepStatistics._make((*pieces, actor_norm, critic_norm))
-        columns = torch.stack([x.mean(1) for x in statistics], 1)
-        self.running.logical_and_(columns.isfinite().all(1))
+        columns, took = summary(statistics, crew), crew.rows.any(1)
+        self.running.logical_and_(columns.isfinite().all(1) | ~took)
         rows = crew.rows & self.running[:, None]
         if kind.learn != "critic":
             factor = clip_factor(actor_norm, settings.gradient_clip)
@@ -264,8 +265,8 @@ class Stepper:
         if kind.learn != "actor":
             critic = critic * clip_factor(critic_norm, settings.gradient_clip)[..., None]
             adam_(self.parameters.critic, critic, self.moments.critic, settings.critic_lr, eps, rows)
-        took = crew.rows.any(1, keepdim=True)
-        self.totals.add_(torch.where(took, torch.cat((columns, took.float()), 1), 0.0))
+        parts = torch.stack((took & (kind.learn != "critic"), took & (kind.learn != "actor")), 1)
+        self.totals.add_(torch.where(took[:, None], torch.cat((columns, parts.float()), 1), 0.0))
         return statistics
 
     def owners(self, crew: Crew, kind: Kind) -> Owners:
@@ -274,6 +275,20 @@ class Stepper:
             None if kind.in_order and self._identity_trunk else crew.trunk,
             None if kind.in_order and self._identity_head else crew.head,
         )
+
+
+def summary(statistics: StepStatistics, crew: Crew) -> Tensor:
+    """[R, 7]: losses and norms as a mean over the owners that learn, ratios as a mean over the agents that do."""
+    owners = (crew.trunk_members.sum(1) > 0).sum(1).clamp(min=1)  # [R]
+    agents = crew.learns.sum(1).clamp(min=1)
+    per_agent = ("ratio", "clipped")
+    return torch.stack(
+        [
+            (x * crew.learns).sum(1) / agents if name in per_agent else x.sum(1) / owners
+            for name, x in statistics._asdict().items()
+        ],
+        1,
+    )
 
 
 def make_crew(

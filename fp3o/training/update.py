@@ -100,9 +100,9 @@ class Learner:
                 self._take(context, turn, number, units, draws)
         if previous is not None:
             records |= self._divergence(rollout, previous)
-        totals = self.stepper.totals
-        means = (totals[:, :-1] / totals[:, -1:].clamp(min=1)).unbind(1)
-        records |= dict(zip(STATISTICS, means, strict=True))
+        *sums, actor, critic = self.stepper.totals.unbind(1)
+        for name, total in zip(STATISTICS, sums, strict=True):
+            records[name] = total / (critic if name in CRITIC_STATISTICS else actor).clamp(min=1)
         records["explained_variance"] = explained_variance(context)
         return records
 
@@ -257,6 +257,7 @@ STATISTICS = (
     "actor_gradient_norm",
     "critic_gradient_norm",
 )
+CRITIC_STATISTICS = ("value_loss", "critic_gradient_norm")
 
 
 def explained_variance(context: Context) -> Tensor:

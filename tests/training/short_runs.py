@@ -44,14 +44,16 @@ class StopAfter(Progress):
             signal.raise_signal(signal.SIGINT)
 
 
-def train(plan: Plan, folder: Path, seeds: Sequence[int] = (0,), path: str = "eager") -> dict[str, Any]:
+def train(
+    plan: Plan, folder: Path, seeds: Sequence[int] = (0,), path: str = "eager", allow_path_change: bool = False
+) -> dict[str, Any]:
     """Train to the end on the CPU; the files (see `files`)."""
-    loop.train(plan, seeds, folder, folder / "scratch", device="cpu", path=path)
+    loop.train(plan, seeds, folder, folder / "scratch", device="cpu", path=path, allow_path_change=allow_path_change)
     return files(folder)
 
 
-def train_interrupted(plan: Plan, folder: Path, seeds: Sequence[int] = (0,)) -> dict[str, Any]:
-    """Stop after the first iteration, then go on with the same command."""
+def begin(plan: Plan, folder: Path, seeds: Sequence[int] = (0,)) -> None:
+    """Stop after the first iteration."""
     with pytest.raises(Interrupted):
         loop.train(
             plan,
@@ -63,6 +65,11 @@ def train_interrupted(plan: Plan, folder: Path, seeds: Sequence[int] = (0,)) -> 
             progress=StopAfter(plan.settings.rollout_length * plan.settings.rollout_threads),
         )
     assert not files(folder)
+
+
+def train_interrupted(plan: Plan, folder: Path, seeds: Sequence[int] = (0,)) -> dict[str, Any]:
+    """Stop after the first iteration, then go on with the same command."""
+    begin(plan, folder, seeds)
     found = train(plan, folder, seeds)
     assert all(document["volatile"]["resumes"] == 1 for document in documents(folder).values())
     return found

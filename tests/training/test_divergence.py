@@ -85,7 +85,8 @@ def test_the_others_go_on(tmp_path: Path, poisoned_rewards: Callable[[int], None
     assert run["score"]["return"] == pytest.approx(evaluations["return"].mean(), rel=1e-5)
     # Its policy is the last one with finite numbers.
     tensors, _ = checkpoint.load(folder / records.CHECKPOINT)
-    assert all(np.isfinite(tensors[name]).all() for name in ("actor.trunk", "actor.head", "critic"))
+    assert {"actor.trunk", "actor.head", "critic", "normaliser.weight"} <= tensors.keys()
+    assert all(np.isfinite(tensor).all() for tensor in tensors.values())
     # Alone it is the same run, also with a stop and a resume in between.
     assert of_seed(found, SICK) == train(plan, tmp_path / "sick", (SICK,))
     assert found == train_interrupted(plan, tmp_path / "resumed", (0, SICK, 2))

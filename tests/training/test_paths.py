@@ -8,20 +8,24 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from short_runs import tiny_plan
+from short_runs import begin, documents, tiny_plan, train, train_interrupted
 from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
 from fp3o.envs import make
 from fp3o.envs.protocol import EnvSpec, slot_seeds
+from fp3o.errors import UserError
+from fp3o.networks import stacked
 from fp3o.networks.sharing import sharing
 from fp3o.plan import Plan
-from fp3o.training.paths import GraphStepper, ahead_of_time, compiled
+from fp3o.training import paths
+from fp3o.training.paths import ComputePath, GraphStepper, ahead_of_time, compiled
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collector
 from fp3o.training.step import Compiler, Stepper
@@ -122,6 +126,21 @@ def test_compiled_is_eager(cell: str) -> None:
     agree(learned(cell), learned(cell, compiler=compiled))
 
 
+def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU with so many rows that every weight's gradient is a sum of several pieces."""
+    monkeypatch.setattr(stacked, "product", stacked.split_product)
+    monkeypatch.setattr(stacked, "ROWS_PER_PIECE", 10)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="needs a C compiler")
+def test_gradients_in_pieces_are_the_same_compiled_and_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch._dynamo.reset()
+    whole = learned(MLP)
+    in_pieces(monkeypatch)
+    agree(whole, learned(MLP))
+    agree(whole, learned(MLP, compiler=compiled))
+
+
 @pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="needs a C compiler")
 @pytest.mark.parametrize("cell", [MLP, GRU])
 def test_a_rollout_collected_compiled_is_the_eager_one(cell: str) -> None:
@@ -139,15 +158,48 @@ def test_a_rollout_collected_compiled_is_the_eager_one(cell: str) -> None:
 def test_a_seed_in_a_stack_is_the_seed_alone(cell: str) -> None:
     together = learned(cell)
     for place, seed in enumerate(SEEDS):
-        for stacked, alone in zip(together, learned(cell, (seed,)), strict=True):
+        for many, alone in zip(together, learned(cell, (seed,)), strict=True):
             for name, value in alone.items():
-                assert torch.equal(value[0], stacked[name][place]), f"{name} of seed {seed}"
+                assert torch.equal(value[0], many[name][place]), f"{name} of seed {seed}"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("path", ["eager", "graph"])
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
-def test_a_gpu_agrees_with_the_cpu(cell: str, path: str) -> None:
+def test_a_gpu_agrees_with_the_cpu(cell: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
     options = {} if path == "eager" else {"compiler": compiled, "stepper": GraphStepper}
-    agree(learned(cell), learned(cell, device="cuda", **options), numbers=1e-3)
+    on_cpu = learned(cell)
+    in_pieces(monkeypatch)
+    agree(on_cpu, learned(cell, device="cuda", **options), numbers=1e-3)
+
+
+def test_a_path_is_possible_where_it_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, has_compiler = False, True
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(paths, "_c_compiler", lambda: "cc" if has_compiler else None)
+    eager_path = ComputePath("eager", "cpu", torch.__version__, 1, "")
+    ahead = ComputePath("compiled", "cpu", torch.__version__, 1, "")
+    beside = ComputePath("compiled", "cpu", torch.__version__, 1, "", acts_ahead=False)
+    graph = ComputePath("graph", "cuda", torch.__version__, 1, "", acts_ahead=False)
+    other = ComputePath("eager", "cpu", "0.0", 1, "")
+    every = (eager_path, ahead, beside, graph, other)
+    assert [path.acting for path in every] == [eager_path.acting, ahead_of_time, compiled, compiled, eager_path.acting]
+    assert [path.possible for path in every] == [True, True, True, False, False]
+    has_compiler = False
+    assert [path.possible for path in every] == [True, False, False, False, False]
+    gpu, has_compiler = True, True
+    assert [path.possible for path in every] == [True, False, True, True, False]
+
+
+def test_a_run_goes_on_as_it_began_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = tiny_plan(MLP, 3)
+    kept = train_interrupted(plan, tmp_path / "kept", (0,))
+    begin(plan, tmp_path / "moved", (0,))
+    monkeypatch.setattr(ComputePath, "possible", False)
+    with pytest.raises(UserError, match=r"began eager on cpu with torch .*--allow-path-change") as caught:
+        train(plan, tmp_path / "moved", (0,))
+    assert "\n" not in str(caught.value)
+    assert train(plan, tmp_path / "moved", (0,), allow_path_change=True).keys() == kept.keys()
+    (document,) = documents(tmp_path / "moved").values()
+    assert any("path changed at a resume" in note for note in document["volatile"]["notes"])

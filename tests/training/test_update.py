@@ -17,7 +17,9 @@ from synthetic import (
 from torch import Tensor
 
 from fp3o.algorithms import ALGORITHMS
+from fp3o.algorithms.objective import value_loss
 from fp3o.algorithms.turns import Rollout, Turn
+from fp3o.envs.protocol import ActionSpec
 from fp3o.errors import UserError
 from fp3o.networks.sharing import SHARINGS
 from fp3o.settings import Settings
@@ -102,6 +104,7 @@ def test_a_broken_replica_stops_and_the_others_do_not_notice(algorithm: str, wha
     assert whole.stepper.running.all()
     for mine, yours in zip(numbers(hurt), numbers(whole), strict=True):
         assert mine[sound].equal(yours[sound])
+    assert all(x[broken].isfinite().all() for x in hurt.stepper.normaliser)
     for now, then in zip(hurt.stepper.parameters, before, strict=True):
         assert now[broken].isfinite().all()
         if what != "exploding ratio":  # there some agents' steps were sound before the bad one
@@ -347,6 +350,50 @@ def test_records_of_an_update() -> None:
     assert all((records[f"kl_turn1_agent{a}"] > 0).all() for a in range(3))
     went_on = records["go"] > 0
     assert (went_on == (records["condition_left"] + 1e-5 >= records["condition_right"])).all()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("kind", SHARINGS)
+def test_recorded_losses_do_not_depend_on_who_shares(algorithm: str, kind: str) -> None:
+    """With a rate of 0 the entropy is that of the start, and value losses are those of the critics as they are."""
+    frozen = with_settings(actor_lr=0.0, critic_lr=0.0, value_normalisation=False)
+    learner = make_learner(algorithm, kind, frozen)
+    rollout = make_rollout(learner)
+    found = learner.update(rollout, Draws((0,), 0))
+    sigma = 0.5 / (1 + math.exp(-1.0))
+    assert found["entropy"].item() == pytest.approx(2 * (0.5 * math.log(2 * math.pi * math.e) + math.log(sigma)), 1e-5)
+    assert found["ratio"].item() == pytest.approx(1.0, abs=1e-5)
+    assert found["clip_fraction"].item() == 0.0
+    if algorithm != "a2po":  # its targets are corrected for the agents before
+        rows = torch.tensor(learner.sharing.trunk)[None]
+        layers = learner.critic.layers(learner.critic.rows(learner.stepper.parameters.critic, rows))
+        state = rollout.state.flatten(1, 2).transpose(1, 2)[:, :, :, None]  # [R, A, T·N, 1, S]
+        value = learner.critic.value(layers, state, None, None)[0][..., 0].transpose(1, 2).view_as(rollout.value)
+        target = learner.context(rollout, Draws((0,), 0)).returns
+        error = value_loss(value, rollout.value, target, frozen.clip, frozen.huber_delta).flatten(0, 2).mean(0)
+        # HAPPO's steps have one agent each, the others' all of them: a mean over agents, or over owners.
+        groups = rows[0].unique() if algorithm != "happo" else rows.new_tensor([-1])
+        of_group = [error[(rows[0] == group) | (group < 0)].mean() for group in groups]
+        assert found["value_loss"].item() == pytest.approx(torch.stack(of_group).mean().item(), rel=1e-4)
+
+
+def test_a_gate_shut_by_infinity_is_the_same_alone_and_in_a_stack() -> None:
+    """Steps so large that ratios overflow between FP3O's two steps in some replicas and not in others."""
+    settings = with_settings(minibatches=1, epochs=1, epochs_dependent=1, actor_lr=20.0)
+    spec = make_spec(agents=2, action=ActionSpec("gaussian", (1,)))
+    seeds = tuple(range(6))
+    learner = make_learner("fp3o", "full", settings, seeds, spec)
+    rollout = make_rollout(learner, seeds)
+    together = learner.update(rollout, Draws(seeds, 0))
+    shut = [not together["condition_right"][i].isfinite() for i in seeds]
+    assert any(shut)
+    assert not all(shut)
+    for index, seed in enumerate(seeds):
+        alone = make_learner("fp3o", "full", settings, (seed,), spec)
+        alone.update(replica(rollout, index), Draws((seed,), 0))
+        assert alone.stepper.running.item() == learner.stepper.running[index].item()
+        for mine, whole in zip(numbers(alone), numbers(learner), strict=True):
+            assert mine.equal(whole[index : index + 1])
 
 
 @pytest.mark.parametrize("value_normalisation", [True, False])
