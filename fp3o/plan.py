@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import yaml
 
-from fp3o.envs.options import KNOWN_ENVIRONMENTS, OPTIONS, REVISIONS
+from fp3o.envs.options import KNOWN_ENVIRONMENTS, OPTIONS, revision
 from fp3o.errors import UserError, unknown
 from fp3o.settings import Settings
 
@@ -412,17 +412,17 @@ def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Su
         extra.append(_Layer("--set", overrides))
     settings, options, sources = _build(cell, extra)
     _check(cell, settings, options)
-    revision = REVISIONS[cell.domain]
-    configuration = _configuration(cell, settings, options, PROTOCOL, revision)
+    engine = revision(cell.domain, options)
+    configuration = _configuration(cell, settings, options, PROTOCOL, engine)
     digest = hashlib.sha256(canonical_json(configuration).encode()).hexdigest()[:10]
-    plain = _configuration(cell, *_build(cell, [layer for layer in base if not layer.label])[:2], PROTOCOL, revision)
+    plain = _configuration(cell, *_build(cell, [layer for layer in base if not layer.label])[:2], PROTOCOL, engine)
     deviations = tuple(
         f"{key} {_show(old)} → {_show(configuration[part][key])} ({sources.get(key, 'default')})"
         for part in ("settings", "options")
         for key, old in plain[part].items()
         if old != configuration[part][key]
     )
-    return Plan(cell, settings, options, PROTOCOL, revision, digest, deviations)
+    return Plan(cell, settings, options, PROTOCOL, engine, digest, deviations)
 
 
 def _build(cell: Cell, layers: Iterable[_Layer]) -> tuple[Settings, Any, dict[str, str]]:
@@ -585,6 +585,11 @@ def _suite(path: Path) -> Suite:
     for pattern, _ in overrides:
         if not any(fnmatchcase(i, pattern) for i in ids):
             raise UserError(f"suite {suite.name}: override for {pattern!r} fits none of its cells")
+    if any(values.get("backend") == "auto" for _, values in overrides):
+        # What is installed would decide which runs count as missing.
+        raise UserError(
+            f"suite {suite.name}: backend auto is for runs by hand; allowed in a suite: embedded, starcraft2"
+        )
     return suite
 
 

@@ -45,4 +45,4 @@ def draw(request: Request) -> None:
     for axes in list(panels.flat)[len(places) :]:
         axes.set_visible(False)
     joint_legend(figure, panels.flat)
-    save(figure, request.out, CURVE_HEADER, rows)
+    save(figure, request.out, CURVE_HEADER, rows, request.cells)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fp3o.plan import Artefact
 from fp3o.statistics.intervals import mean_interval
 from fp3o.statistics.published import scores
-from fp3o.statistics.scores import CellRuns, protocol_of
+from fp3o.statistics.scores import CellRuns, battles_by, protocol_of
 from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
 from fp3o.statistics.tables import algorithm_title
 
@@ -163,8 +163,19 @@ def joint_legend(figure: Figure, panels: Iterable[Axes], columns: int = 6) -> No
         )
 
 
-def save(figure: Figure, out: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """<out>.pdf, .png and .csv, with no date or program name inside, so that the same runs give the same files."""
+def save(
+    figure: Figure,
+    out: Path,
+    header: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    cells: Sequence[CellRuns] = (),
+) -> None:
+    """<out>.pdf, .png and .csv, with no date or program name inside, so that the same runs give the same files.
+
+    Below the figure: which engine fought the battles of these cells, if there are any.
+    """
+    if engine := battles_by(cells):
+        figure.text(0.5, 0.0, f"battles: {engine}", ha="center", va="top", fontsize=7, color="#666666")
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out.with_suffix(".pdf"), metadata={"CreationDate": None, "Producer": None, "Creator": None})
     figure.savefig(out.with_suffix(".png"), metadata={"Software": None})

@@ -92,4 +92,4 @@ def draw(request: Request) -> None:
             quantiles = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
             rows.append((cell.cell, turn, len(values), *(f"{value:.6g}" for value in (values.mean(), *quantiles))))
     header = ("cell", "turn", "values", "mean", "q05", "q25", "median", "q75", "q95")
-    save(figure, request.out, header, rows)
+    save(figure, request.out, header, rows, request.cells)

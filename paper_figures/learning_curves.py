@@ -55,4 +55,4 @@ def draw(request: Request) -> None:
                 axes.set_xlabel("environment steps (millions)")
     joint_legend(figure, panels.flat)
     figure.supxlabel(caption(cells), fontsize=7, color="#666666")
-    save(figure, request.out, CURVE_HEADER, rows)
+    save(figure, request.out, CURVE_HEADER, rows, request.cells)

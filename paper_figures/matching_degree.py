@@ -54,4 +54,4 @@ def draw(request: Request) -> None:
         axes.set_ylabel("matching degree (%)")
         axes.set_ylim(0, 105)
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncol=3)
-    save(figure, request.out, ("cell", "size", "agree", "iterations", "percent", "low", "high"), rows)
+    save(figure, request.out, ("cell", "size", "agree", "iterations", "percent", "low", "high"), rows, request.cells)

@@ -41,4 +41,4 @@ def draw(request: Request) -> None:
             axes.text(0.02, 0.95, f"{stuck} of {len(cell.runs)} seeds end at 0", transform=axes.transAxes, va="top")
         axes.set_xlabel("environment steps (millions)")
     panels[0][0].set_ylabel(METRIC_NAMES[protocol_of(cells[0].cell).metric])
-    save(figure, request.out, ("cell", "seed", "env_steps", "value"), rows)
+    save(figure, request.out, ("cell", "seed", "env_steps", "value"), rows, request.cells)

@@ -43,4 +43,4 @@ def draw(request: Request) -> None:
     if protocol_of(request.cells[0].cell).metric == "win_rate" and left.lines:
         left.set_ylim(-2, 102)
     joint_legend(figure, [left])
-    save(figure, request.out, ("cell", "env_steps", "n", "deviation", "low", "high"), rows)
+    save(figure, request.out, ("cell", "env_steps", "n", "deviation", "low", "high"), rows, request.cells)

@@ -1,11 +1,12 @@
 """Speed of the embedded SMAC engine: one thread, batches of 40, random legal actions. One JSON line per map.
 
-    python benchmarks/speed/smac.py [--maps 3s5z corridor] [--threads 1 2 4 8 16] [--processes 2 4 8 16]
+    python benchmarks/speed/smac.py [--maps 3s5z corridor] [--threads 1 2 4 8 16] [--processes 2 4 8 16] [--slots 40]
 
 A step includes observations, states, legality and automatic resets. Rates are the best of several slices by the
 thread's processor clock (the same as wall time on a quiet machine); the wall's rate and the load are printed beside it.
 The same actions are played by the plain NumPy game loop of our own oracle, which sees nothing and rewards nothing.
-Several threads share one batch, several processes have a batch each; both are rated by the wall clock, all at once.
+Threads share one batch of 40 each, or of --slots in all (then milliseconds per lock-step are printed); processes have a
+batch each. Both are rated by the wall clock: the best slice of threads, the mean over all slices of processes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from fp3o.envs.checks import processors
 from fp3o.envs.protocol import slot_seeds
 from fp3o.envs.smac import oracle
 from fp3o.envs.smac.battle import steering_numbers
@@ -37,6 +39,7 @@ TARGETS = {
 LEAST_RATIO = 15.0  # to the oracle
 SLOTS = 40
 SLICE = 50  # lock-steps
+PATIENCE = 300.0  # seconds for processes to start and to finish
 
 
 def random_legal(env: EmbeddedBattles, generator: np.random.Generator) -> np.ndarray:
@@ -45,15 +48,15 @@ def random_legal(env: EmbeddedBattles, generator: np.random.Generator) -> np.nda
     return (generator.random(available.shape, np.float32) * available).argmax(-1)[..., None]
 
 
-def engine_rates(name: str, threads: int, slices: int, ready: Barrier | None = None) -> tuple[float, float]:
+def engine_rates(name: str, threads: int, slices: int, slots: int, ready: Barrier | None = None) -> tuple[float, float]:
     """Steps per second by processor clock and by wall clock: the best slice, or of several processes the mean."""
-    env = EmbeddedBattles(SCENARIOS[name], SLOTS * threads, threads=threads)
-    env.reset(slot_seeds(0, "speed", SLOTS * threads))
+    env = EmbeddedBattles(SCENARIOS[name], slots, threads=threads)
+    env.reset(slot_seeds(0, "speed", slots))
     generator = np.random.default_rng(0)
     processor, wall = [], []
     if ready is not None:
         env.step(random_legal(env, generator))
-        ready.wait()
+        ready.wait(PATIENCE)
     for _ in range(slices):
         spent_processor = spent_wall = 0.0
         for _ in range(SLICE):
@@ -71,7 +74,7 @@ def engine_rates(name: str, threads: int, slices: int, ready: Barrier | None = N
 
 
 def _one_of_many(name: str, slices: int, ready: Barrier, rates: Any) -> None:
-    rates.put(engine_rates(name, 1, slices, ready)[1])
+    rates.put(engine_rates(name, 1, slices, SLOTS, ready)[1])
 
 
 def many_processes(name: str, processes: int, slices: int) -> float:
@@ -81,7 +84,7 @@ def many_processes(name: str, processes: int, slices: int) -> float:
     workers = [start.Process(target=_one_of_many, args=(name, slices, ready, rates)) for _ in range(processes)]
     for worker in workers:
         worker.start()
-    total = sum(rates.get() for _ in workers)
+    total = sum(rates.get(timeout=PATIENCE) for _ in workers)
     for worker in workers:
         worker.join()
     return float(total)
@@ -110,13 +113,18 @@ def main() -> None:
     parser.add_argument("--maps", nargs="+", choices=sorted(SCENARIOS), default=list(TARGETS), metavar="MAP")
     parser.add_argument("--threads", nargs="+", type=int, default=[1], help="more than one: by the wall clock only")
     parser.add_argument("--processes", nargs="+", type=int, default=[], help="by the wall clock, one thread each")
+    parser.add_argument("--slots", type=int, default=0, help="battles of a batch, however many threads share it")
     parser.add_argument("--slices", type=int, default=6)
     arguments = parser.parse_args()
+    if max(arguments.threads) > processors():
+        parser.error(f"--threads {max(arguments.threads)}: allowed here: 1 to {processors()}")
     for name in arguments.maps:
-        line: dict[str, Any] = {"map": name, "slots": SLOTS}
+        line: dict[str, Any] = {"map": name, "slots": arguments.slots or SLOTS}
         for threads in arguments.threads:
-            processor, wall = engine_rates(name, threads, arguments.slices)
+            processor, wall = engine_rates(name, threads, arguments.slices, arguments.slots or SLOTS * threads)
             line[f"wall_{threads}"] = round(wall)
+            if arguments.slots:
+                line[f"milliseconds_{threads}"] = round(arguments.slots / wall * 1e3, 3)
             if threads == 1:
                 line["steps_per_second"] = round(processor)
         for processes in arguments.processes:

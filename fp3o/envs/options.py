@@ -83,9 +83,14 @@ class SmacOptions:
             object.__setattr__(self, "backend", "starcraft2" if _has_starcraft2() else "embedded")
 
 
+def game_folder() -> Path:
+    """Where pysc2 looks for StarCraft II."""
+    return Path(os.environ.get("SC2PATH", "~/StarCraftII")).expanduser()
+
+
 def _has_starcraft2() -> bool:
     """Whether the game is where pysc2 looks for it, and the smac package is the one with StarCraft2Env."""
-    if not Path(os.environ.get("SC2PATH", "~/StarCraftII")).expanduser().is_dir():
+    if not game_folder().is_dir():
         return False
     try:
         return hasattr(importlib.import_module("smac.env"), "StarCraft2Env")
@@ -155,4 +160,9 @@ OPTIONS: dict[str, type[Any]] = {
 }
 
 # Bumped by hand when an engine's numbers change (a pinned digest test per engine notices); part of every run's hash.
-REVISIONS: dict[str, int] = {"mamujoco": 1, "mpe": 1, "smac": 2, "pettingzoo": 1, "matrix": 1}
+REVISIONS: dict[str, int] = {"mamujoco": 1, "mpe": 1, "smac": 2, "smac/starcraft2": 1, "pettingzoo": 1, "matrix": 1}
+
+
+def revision(domain: str, options: Any) -> int:
+    """Of the engine that these options choose."""
+    return REVISIONS.get(f"{domain}/{getattr(options, 'backend', '')}", REVISIONS[domain])

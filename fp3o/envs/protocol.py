@@ -84,7 +84,7 @@ class Transition(NamedTuple):
     snapshot: Snapshot  # after auto-reset
     reward: Doubles  # [N, A]
     terminated: Bools  # [N]
-    truncated: Bools  # [N] time limit
+    truncated: Bools  # [N] time limit, or lost by the simulator: then no episode, and begun anew in any case
     final: Snapshot | None  # before auto-reset; rows of ended slots are valid, None if no slot ended
     episodes: list[Episode]
 

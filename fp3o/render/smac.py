@@ -49,9 +49,9 @@ def steps_per_second(task: str, options: SmacOptions) -> float:
 
 
 def frames(
-    task: str, options: SmacOptions, scenes: Sequence[Scene], width: int = 320, height: int = 240
+    task: str, options: SmacOptions, scenes: Sequence[Scene], width: int = 320, height: int = 240, every: int = 1
 ) -> Iterator[NDArray[np.uint8]]:
-    """Pictures [height, width, 3], BETWEEN per scene."""
+    """Pictures [height, width, 3], BETWEEN per scene; scenes are `every` steps apart."""
     from fp3o.envs.smac.scenarios import SCENARIOS
     from fp3o.envs.smac.terrain import ground
 
@@ -67,7 +67,7 @@ def frames(
     for i, scene in enumerate(scenes):
         after = scenes[min(i + 1, len(scenes) - 1)]
         # A unit that jumps has been replaced by a new battle's.
-        follows = np.hypot(after.x - scene.x, after.y - scene.y) < 4
+        follows = np.hypot(after.x - scene.x, after.y - scene.y) < 4 * every
         for part in range(BETWEEN):
             share = np.where(follows, part / BETWEEN, 0)
             yield stage.draw(
@@ -77,7 +77,7 @@ def frames(
                     health=scene.health + share * (after.health - scene.health),
                     shield=scene.shield + share * (after.shield - scene.shield),
                 ),
-                f"{task}  step {i}",
+                f"{task}  step {i * every}",
             )
 
 

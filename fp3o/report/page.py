@@ -11,6 +11,7 @@ from fp3o.report.cell import cell_section, verdict_class
 from fp3o.report.html import Content, Html, anchor, table, tag
 from fp3o.statistics.cost import Cost
 from fp3o.statistics.scorecard import scorecard
+from fp3o.statistics.scores import battles_by
 from fp3o.statistics.suites import SuiteRuns
 from fp3o.statistics.tables import Entry, Table, algorithm_title, build, entry_of, fixed
 
@@ -222,12 +223,14 @@ def cost_part(markdown: str) -> Html:
 def figures_part(data: SuiteRuns, folder: Path | None) -> Iterable[Html]:
     """Every picture of the folder, those of the suite with their captions first."""
     captions = {artefact.name: artefact.caption for artefact in data.suite.artefacts}
+    engines = {artefact.name: battles_by(data.of(artefact)) for artefact in data.suite.artefacts}
     names = [name for name in captions if folder and (folder / f"{name}.png").is_file()]
     names += [path.stem for path in sorted(folder.glob("*.png")) if path.stem not in captions] if folder else []
     for name in names:
         assert folder is not None
         picture = base64.b64encode((folder / f"{name}.png").read_bytes()).decode()
         text = f"{name}: {captions[name]}" if name in captions else name
+        text += f" ({engines[name]})" if engines.get(name) else ""
         yield tag(
             "figure", tag("img", src=f"data:image/png;base64,{picture}", alt=text), tag("figcaption", text), id=name
         )

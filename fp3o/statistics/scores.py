@@ -73,6 +73,8 @@ def protocol_of(cell: str) -> Protocol:
 
 # Options that change which simulator it is, not how it is used.
 _ENGINE_OPTIONS = ("backend", "flavour", "profile")
+# Packages that are the simulator. Our own engines' numbers are pinned by their revision, whatever numpy and numba are.
+_ENGINE_VERSIONS = ("smac", "pysc2", "game")
 
 
 def departures(deviations: Iterable[str]) -> tuple[str, ...]:
@@ -120,9 +122,19 @@ class Run:
     def engine(self) -> str:
         """Which simulator, in the sense in which two may not be mixed within a table; other options are deviations."""
         environment, options = self.document["environment"], self.document["options"]
-        chosen = ", ".join(f"{name} {options[name]}" for name in _ENGINE_OPTIONS if name in options)
+        chosen = [f"{name} {options[name]}" for name in _ENGINE_OPTIONS if name in options]
+        versions = environment.get("versions", {})
+        chosen += [f"{name} {versions[name]}" for name in _ENGINE_VERSIONS if name in versions]
+        if "unit_data" in environment:
+            chosen.append(f"unit data {environment['unit_data']}")
         name = f"the {environment.get('engine', 'unknown')} engine, revision {self.document['revision']}"
-        return f"{name} ({chosen})" if chosen else name
+        return f"{name} ({', '.join(chosen)})" if chosen else name
+
+    @property
+    def ground(self) -> str:
+        """Which terrain, of a task that has one."""
+        environment = self.document["environment"]
+        return str(environment.get("terrain", environment.get("map_data", "")))
 
     def iterations(self) -> records.Columns:
         """iterations.csv, read when asked for."""
@@ -235,4 +247,16 @@ def engine_of(cells: Sequence[CellRuns], where: str) -> str | None:
     engines = sorted({run.engine for cell in cells for run in cell.runs})
     if len(engines) > 1:
         raise UserError(f"{where} would mix engines: {'; '.join(engines)}")
+    for cell in cells:
+        grounds = sorted({run.ground for run in cell.runs})
+        if len(grounds) > 1:
+            raise UserError(f"{where} would mix terrains of {cell.cell}: {'; '.join(grounds)}")
     return engines[0] if engines else None
+
+
+def battles_by(cells: Sequence[CellRuns]) -> str:
+    """For captions: which engine fought the battles shown, empty where there are none."""
+    engine = engine_of([cell for cell in cells if cell.cell.startswith("smac/")], "a figure")
+    if engine is None:
+        return ""
+    return "StarCraft II" if "starcraft2" in engine else "embedded engine, not StarCraft II"

@@ -12,6 +12,7 @@ import torch
 from fp3o.envs import make
 from fp3o.envs.options import OPTIONS
 from fp3o.envs.protocol import BatchEnv, Episode, slot_seeds
+from fp3o.errors import UserError
 from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
 from fp3o.plan import Cell
@@ -22,6 +23,7 @@ from fp3o.training.step import Compiler
 from fp3o.training.update import networks
 
 Watch: TypeAlias = Callable[[BatchEnv], None]
+MOST_LOST = 10  # episodes of a slot that the simulator may lose (a game that crashes) and play again
 
 
 class Evaluator:
@@ -63,7 +65,7 @@ class Evaluator:
         snapshot = env.reset(np.concatenate([slot_seeds(s, stream, self.episodes, iteration) for s in seeds]))
         found: dict[int, Episode] = {}
         keep = np.zeros(shape, np.float32)
-        for _ in range(env.spec.episode_limit):
+        for _ in range(env.spec.episode_limit * (1 + MOST_LOST)):
             if watch is not None:
                 watch(env)
             location, action = policy.act(snapshot, keep, None)
@@ -71,10 +73,16 @@ class Evaluator:
             actions, _ = playable(env.spec.action, location, action, snapshot)
             transition = env.step(actions)
             snapshot = transition.snapshot
-            keep = np.ones(shape, np.float32)
+            keep = 1 - (transition.terminated | transition.truncated).reshape(shape).astype(np.float32)
             found |= {episode.slot: episode for episode in transition.episodes}
             if len(found) == env.slots:
                 break
+        else:
+            raise UserError(
+                f"{env.slots - len(found)} of {env.slots} episodes did not end in {MOST_LOST} attempts more"
+            )
+        if watch is not None:
+            watch(env)
         return [
             [found[replica * self.episodes + e]._replace(slot=e) for e in range(self.episodes)]
             for replica in range(self.replicas)
@@ -87,7 +95,7 @@ class Evaluator:
 def evaluate_run(
     folder: Path, episodes: int, seed: int, watch: Watch | None = None, stream: str = "evaluate", iteration: int = 0
 ) -> list[Episode]:
-    """Play the final policy of a finished run; `watch` sees the environments before every step.
+    """Play the final policy of a finished run; `watch` sees the environments before every step and at the end.
 
     The run's own seed, stream "evaluation" and its last iteration give the start states of its last evaluation.
     """

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from fp3o import plan
+from fp3o.report.page import figures_part
 from fp3o.statistics import cost
+from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
 from paper_figures import cost as cost_figure
 from paper_figures import reproduction
@@ -55,6 +58,28 @@ def test_every_figure_is_drawn(name: str, runs: Path, tmp_path: Path) -> None:
     assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / f"{name}.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "battles"),
+    [("figure-smac", True), ("figure-stability", True), ("figure-happo-kl", True), ("figure-mamujoco", False)],
+)
+def test_figures_of_battles_name_their_engine(
+    name: str, battles: bool, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+    savefig = Figure.savefig
+
+    def watched(self: Figure, *arguments: Any, **options: Any) -> None:
+        texts.extend(text.get_text() for text in self.texts)
+        savefig(self, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", watched)
+    one_figure.main(["--suite", "paper", "--runs", str(runs), "--artefact", name, "--out", str(tmp_path)])
+    assert ("battles: embedded engine, not StarCraft II" in texts) == battles
+    data = SuiteRuns(plan.load_suite("paper"), runs)
+    page = "".join(str(part) for part in figures_part(data, tmp_path))
+    assert ("(embedded engine, not StarCraft II)" in page) == battles
 
 
 def test_curves_show_what_the_runs_hold(runs: Path, tmp_path: Path) -> None:

@@ -94,6 +94,32 @@ def test_engines_are_never_mixed(tmp_path: Path, write_run: Any) -> None:
         scores.engine_of(found, "table-smac")
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "what"),
+    [
+        ({"unit_data": "aa"}, {"unit_data": "bb"}, "engines: .*unit data aa.*unit data bb"),
+        ({"terrain": "aa"}, {"terrain": "bb"}, "terrains of .*: aa; bb"),
+        ({"versions": {"game": "Base1"}}, {"versions": {"game": "Base2"}}, "engines: .*game Base1.*game Base2"),
+        ({"versions": {"smac": "1.0"}}, {"versions": {"smac": "2.0"}}, "engines: .*smac 1.0.*smac 2.0"),
+        ({"map_data": "aa"}, {"map_data": "bb"}, "terrains of .*: aa; bb"),
+        ({"versions": {"numpy": "2.4"}}, {"versions": {"numpy": "2.5"}}, None),
+    ],
+    ids=lambda x: next(iter(x)) if isinstance(x, dict) else "",
+)
+def test_data_and_versions_are_never_mixed(
+    tmp_path: Path, write_run: Any, first: dict[str, Any], second: dict[str, Any], what: str | None
+) -> None:
+    for seed, environment in enumerate((first, second)):
+        changes = {"environment": {"engine": "embedded", **environment}}
+        folder = write_run(tmp_path, BANE, seed, 50.0, changes=changes)
+    found = scores.collect(tmp_path, [planned(folder, BANE, (0, 1))])
+    if what is None:
+        assert scores.battles_by(found) == "embedded engine, not StarCraft II"
+        return
+    with pytest.raises(UserError, match=f"table-smac would mix {what}"):
+        scores.engine_of(found, "table-smac")
+
+
 def test_deviations_of_the_variant_itself_do_not_count(tmp_path: Path, write_run: Any) -> None:
     cell = "mamujoco/reacher-2x1/full/mappo-10-epochs"
     folder = write_run(tmp_path, cell, 0, -30.0, overrides={"evaluation_episodes": 4})

@@ -45,6 +45,35 @@ def test_the_paper_suite_is_exactly_the_planned_jobs(full: Checkout) -> None:
     assert jobs["manifest"] == jobs["metrics"] == jobs["scorecard"] == 1
 
 
+def test_the_real_game_has_all_of_the_papers_battles() -> None:
+    embedded, real = (
+        {
+            artefact.name: [cell.id for cell in artefact.cells if cell.domain == "smac"]
+            for artefact in plan.load_suite(name).artefacts
+            if any(cell.domain == "smac" for cell in artefact.cells)
+        }
+        for name in ("paper", "paper-sc2")
+    )
+    assert embedded == real
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.yaml")), ids=lambda path: path.stem)
+def test_suites_with_battles_name_their_engine(path: Path) -> None:
+    if path.stem not in plan.suite_names():
+        return
+    suite = plan.load_suite(path.stem)
+    for cell in {cell for artefact in suite.artefacts for cell in artefact.cells if cell.domain == "smac"}:
+        assert any("backend" in values for values in suite.overrides_of(cell)), cell.id
+
+
+def test_a_suite_may_not_leave_the_engine_to_the_machine(checkout: Checkout) -> None:
+    text = (ROOT / "benchmarks" / "smoke.yaml").read_text()
+    (checkout.path / "benchmarks" / "smoke.yaml").write_text(text.replace("backend: embedded", "backend: auto"))
+    done = checkout.snakemake("-n", "--config", "suite=smoke", check=False)
+    assert done.returncode == 1
+    assert "suite smoke: backend auto is for runs by hand; allowed in a suite: embedded, starcraft2" in done.stdout
+
+
 def test_a_table_alone_needs_its_cells_alone(full: Checkout) -> None:
     cells = {cell.id for cell in plan.load_suite("paper").artefact("table-mpe").cells}
     assert full.trainings("results/paper/tables/table-mpe.csv") == {f"{cell} train_s0_4" for cell in cells}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots, checked_threads
-from fp3o.envs.options import REVISIONS, SmacOptions
+from fp3o.envs.options import SmacOptions, revision
 from fp3o.envs.protocol import ActionSpec, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.smac.battle import Steering, empty_battles, make_rules, steering_numbers
 from fp3o.envs.smac.compiled import use_threads
@@ -130,7 +130,7 @@ class EmbeddedBattles:
             "domain": "smac",
             "task": self.scenario.name,
             "engine": "embedded",
-            "revision": REVISIONS["smac"],
+            "revision": revision("smac", self.options),
             "versions": {"numba": numba.__version__, "numpy": np.__version__},
             "unit_data": data_hash(self.options.profile),
             "terrain": hashlib.sha256(self.ground.walkable.tobytes()).hexdigest()[:16],

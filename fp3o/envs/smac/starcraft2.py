@@ -6,6 +6,7 @@ the embedded engine, in either layout. A game that dies is started again and its
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.metadata
 import multiprocessing
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots
-from fp3o.envs.options import REVISIONS, SmacOptions
+from fp3o.envs.options import SmacOptions, game_folder, revision
 from fp3o.envs.protocol import Episode, Seeds, Snapshot, Transition
 from fp3o.envs.smac.embedded import make_spec
 from fp3o.envs.smac.layouts import Array, outcome, view_of, write_available, write_features
@@ -204,8 +205,8 @@ class StarCraft2Battles:
         for slot in active:
             answer = self._games[slot].receive()
             if answer is None or answer.broken:
-                # The battle is dropped: cut short for the learner, played again where each slot owes one episode.
-                truncated[slot] = self.auto_reset
+                # The battle is dropped: cut short for the learner, and played again, so that no slot owes an episode.
+                truncated[slot] = True
                 self._copy_to_final(slot)
                 self._begin(slot, self._games[slot].begin())
                 continue
@@ -245,8 +246,9 @@ class StarCraft2Battles:
             "domain": "smac",
             "task": self.scenario.name,
             "engine": "starcraft2",
-            "revision": REVISIONS["smac"],
-            "versions": {name: _version(name) for name in ("smac", "pysc2", "numpy")},
+            "revision": revision("smac", self.options),
+            "versions": {name: _version(name) for name in ("smac", "pysc2", "numpy")} | {"game": _game_build()},
+            "map_data": _map_hash(self.scenario.name),
             "observation_size": self.spec.observation_size,
             "state_size": self.spec.state_size,
             "options": asdict(self.options),
@@ -294,6 +296,18 @@ class StarCraft2Battles:
             np.zeros(size, bool),
             np.zeros((*size, self.spec.action.parameters), bool),
         )
+
+
+def _game_build() -> str:
+    """The build pysc2 starts: the newest of those installed."""
+    builds = sorted(path.name for path in (game_folder() / "Versions").glob("Base*"))
+    return builds[-1] if builds else "unknown"
+
+
+def _map_hash(name: str) -> str:
+    """Of the map's file, which holds its terrain and unit data."""
+    files = sorted((game_folder() / "Maps").rglob(f"{name}.SC2Map"))
+    return hashlib.sha256(files[0].read_bytes()).hexdigest()[:16] if files else "unknown"
 
 
 def _version(package: str) -> str:

@@ -20,7 +20,7 @@ from fp3o.errors import UserError
 HALF_CELLS = 2 * MAP_SIZE
 CLEARANCE = 0.2  # ways keep this far from walls, so that a unit following one does not catch on a corner
 CHOKE_CENTRE = 13.0  # corridor: the two chambers' edges overlap in 10 ≤ x < 16
-WIDEST_CHOKE = 6.0
+CHOKES = range(1, 7)  # half a cell more on one side would open nothing
 
 # Corridor, cliff level of the archive: first and last column of each row y (all inclusive).
 _CORRIDOR_ROWS: dict[int, tuple[int, int]] = (
@@ -90,10 +90,8 @@ def ground(name: TerrainName, choke_width: float) -> Ground:
 
 def _half_cells(name: TerrainName, choke_width: float) -> Array:
     """[64, 64] by (x, y): whether the centre of a ground unit may be there."""
-    if not 0 < choke_width <= WIDEST_CHOKE:
-        raise UserError(
-            f"choke width {choke_width} is out of range; allowed: above 0 and at most {WIDEST_CHOKE:g} cells"
-        )
+    if choke_width not in CHOKES:
+        raise UserError(f"choke width {choke_width:g} cannot be built; allowed: {', '.join(map(str, CHOKES))} cells")
     x = ((np.arange(HALF_CELLS) + 0.5) / 2)[:, None]
     y = ((np.arange(HALF_CELLS) + 0.5) / 2)[None, :]
     if name == "band":
