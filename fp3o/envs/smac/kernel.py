@@ -2,7 +2,7 @@
 
 All arithmetic is single precision and in a fixed order; `oracle.py` says the same in plain NumPy. The order of things
 within a game loop: targets, attacks, headings, motion, separation, walls, damage and deaths, recovery. Damage is
-applied before anyone is counted dead, so the order of units does not matter and both sides can die at once.
+applied before anyone is counted dead, so both sides can die at once.
 """
 
 from __future__ import annotations
