@@ -21,7 +21,8 @@ from fp3o.training.randomness import Draws
 from fp3o.training.step import Parameters
 from fp3o.training.update import Learner, networks
 
-FOLDER = Path(os.environ.get("FP3O_GOLDEN", Path(__file__).parents[1] / "data" / "golden")) / "algorithms"
+OURS = Path(__file__).parents[1] / "data" / "golden"
+FOLDER = Path(os.environ.get("FP3O_GOLDEN", OURS)) / "algorithms"
 ALGORITHMS = {"coppo_a2po_release": "coppo", "coppo_joint": "coppo"}
 
 

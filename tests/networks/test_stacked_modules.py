@@ -90,7 +90,12 @@ def inputs(actor: Actor, critic: Critic, agents: int) -> dict[str, Tensor | None
         available = normal(LENGTH, actor.action.parameters) > -0.5
         first = [sum(actor.action.sizes[:i]) for i in range(len(actor.action.sizes))]
         available[..., first] = True
-        action = torch.zeros_like(action)
+        # One of the legal choices, drawn for each sub-action on its own.
+        scores = torch.rand(available.shape, generator=source).masked_fill(~available, -1.0)
+        choices = [part.argmax(-1) for part in scores.split(actor.action.sizes, -1)]
+        action = torch.stack(choices, -1).float()
+        assert (action.flatten(0, -2).amax(0) == torch.tensor(actor.action.sizes) - 1).all()
+        assert len(choices) == 1 or (action[..., 0] != action[..., 1]).float().mean() > 0.5
     keep = (normal(LENGTH) > -0.5).float()
     recurrent = actor.recurrent
     return {

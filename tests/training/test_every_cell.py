@@ -6,14 +6,35 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from short_runs import documents, tiny_plan, train, train_interrupted
 
+from fp3o.envs import make
+from fp3o.networks.sharing import sharing as owners
 from fp3o.plan import Cell, algorithms, resolve, tasks
 from fp3o.training import checkpoint, records
+from fp3o.training.update import initialise, networks
 
 SHARINGS = ("full", "partial", "none")
 TASKS = [f"mamujoco/{task}" for task in tasks("mamujoco")]
 TASKS += ["mpe/simple-reference", "mpe/simple-speaker-listener"]
+AGENTS = {
+    "mamujoco/reacher-2x1": 2,
+    "mamujoco/ant-2x4": 2,
+    "mamujoco/walker2d-2x3": 2,
+    "mamujoco/hopper-3x1": 3,
+    "mamujoco/halfcheetah-6x1": 6,
+    "mamujoco/swimmer-8x2": 8,
+    "mpe/simple-reference": 2,
+    "mpe/simple-speaker-listener": 2,
+}
+
+
+def owners_in(run: Path) -> tuple[int, int, int]:
+    """Trunks, heads and critics in a run's checkpoint."""
+    tensors, _ = checkpoint.load(run / records.CHECKPOINT)
+    trunks, heads, critics = (len(tensors[name]) for name in ("actor.trunk", "actor.head", "critic"))
+    return trunks, heads, critics
 
 
 @pytest.mark.parametrize("algorithm", algorithms())
@@ -37,12 +58,28 @@ def test_cells_run_and_resume(tmp_path: Path, task: str, algorithm: str) -> None
         evaluations = records.read_evaluations(run / records.EVALUATIONS)
         assert evaluations["iteration"].tolist() == [0, 0, 1, 1]
         assert np.isfinite(evaluations["return"]).all()
-        tensors, _ = checkpoint.load(run / records.CHECKPOINT)
-        agents = {"full": 1, "partial": 1, "none": len(tensors["actor.trunk"])}
-        assert len(tensors["actor.trunk"]) == len(tensors["critic"]) == agents[sharing]
+        n = AGENTS[task]
+        assert owners_in(run) == {"full": (1, 1, 1), "partial": (1, n, 1), "none": (n, n, n)}[sharing]
         assert not any((folder / "scratch").rglob("*.safetensors"))
         if sharing == compared:
             assert train(plan, tmp_path / "unbroken") == found
+
+
+@pytest.mark.parametrize("algorithm", ["fp3o", "happo"])
+def test_a_partial_sharing_checkpoint_holds_every_head(tmp_path: Path, algorithm: str) -> None:
+    """Each agent's own, and trained: the release keeps its heads in a plain list, outside what it saves."""
+    plan = tiny_plan(f"mamujoco/hopper-3x1/partial/{algorithm}")
+    train(plan, tmp_path)
+    (run,) = (path.parent for path in tmp_path.rglob(records.RUN))
+    assert owners_in(run) == (1, 3, 1)
+    heads = torch.as_tensor(checkpoint.load(run / records.CHECKPOINT)[0]["actor.head"])
+    spec = make("mamujoco", "hopper-3x1", 1).spec
+    actor, critic = networks(spec, owners("partial", spec.agent_types), algorithm, plan.settings)
+    at_first = initialise(actor, critic, (0,)).head[0]
+    assert heads.shape == at_first.shape == (3, actor.head_layout.size)
+    assert (heads != at_first).any(1).all()
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert (heads[one] != heads[other]).float().mean() > 0.5
 
 
 # Once at the paper's own size: one iteration of 4 × 1000 steps of MuJoCo with 32 minibatches and 32 episodes after it,
