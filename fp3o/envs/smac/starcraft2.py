@@ -50,8 +50,6 @@ class Answer(NamedTuple):
     units: Units
     reward: float
     ended: bool
-    broken: bool
-    """The smac package restarted the game by itself; the battle does not count."""
 
 
 def find_class() -> Any:
@@ -74,8 +72,9 @@ def read_units(env: Any) -> Units:
     health = np.array([unit.health for unit in units], np.float32)
     return Units(
         np.array([KINDS.index(ids[unit.unit_type]) for unit in units]),
-        np.array([unit.pos.x for unit in units], np.float32),
-        np.array([unit.pos.y for unit in units], np.float32),
+        # Double precision, as smac compares distances: it refuses an attack from a hair beyond its range.
+        np.array([unit.pos.x for unit in units], np.float64),
+        np.array([unit.pos.y for unit in units], np.float64),
         health,
         np.array([unit.shield for unit in units], np.float32),
         np.array([unit.weapon_cooldown for unit in units], np.float32),
@@ -85,19 +84,32 @@ def read_units(env: Any) -> Units:
 
 
 def serve(pipe: Connection, name: str, seed: int) -> None:
-    """The process of one game: obeys "reset", a list of actions, or "close"."""
-    env = find_class()(map_name=name, seed=seed)
+    """The process of one game: obeys "reset", a list of actions, or "close".
+
+    Ends by itself once smac has restarted the game: what smac holds then belongs partly to the old one.
+    """
+    kind = find_class()
+    env = kind(map_name=name, seed=seed)
+    begun = finished = False
     try:
         while True:
             command = pipe.recv()
             if command == "close":
                 return
+            reward, ended = 0.0, False
             if command == "reset":
+                if begun and not finished:
+                    # smac would launch a second game and count the enemies' hit points twice in its reward scale.
+                    env.close()
+                    env = kind(map_name=name, seed=seed)
                 env.reset()
-                pipe.send(Answer(read_units(env), 0.0, False, False))
+                begun = True
             else:
-                reward, ended, info = env.step(command)
-                pipe.send(Answer(read_units(env), float(reward), bool(ended), not info))
+                reward, ended, _ = env.step(command)
+                finished = finished or bool(ended)
+            if env.force_restarts:
+                return
+            pipe.send(Answer(read_units(env), float(reward), bool(ended)))
     finally:
         env.close()
 
@@ -204,7 +216,7 @@ class StarCraft2Battles:
             self._games[slot].send(chosen[slot].tolist())
         for slot in active:
             answer = self._games[slot].receive()
-            if answer is None or answer.broken:
+            if answer is None:
                 # The battle is dropped: cut short for the learner, and played again, so that no slot owes an episode.
                 truncated[slot] = True
                 self._copy_to_final(slot)
