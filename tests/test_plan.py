@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fp3o import plan
+from fp3o.envs.options import REVISIONS
 from fp3o.errors import UserError
 from fp3o.plan import Cell, load_suite, resolve
 
@@ -73,18 +74,45 @@ SMAC = {  # Paper, Table smac2: clip, recurrent, steps in millions under full, p
     "5m_vs_6m": (0.05, True, 8, 10, 10),
     "corridor": (0.2, False, 8, 10, 10),
     "6h_vs_8z": (0.2, False, 10, 15, 20),
+    "10m_vs_11m": (0.2, True, 8),
+    "3s5z_vs_3s6z": (0.05, True, 12),
+}
+# A2PO's SMAC scripts: epochs, blocks, λ, steps and threads of a rollout. Without a script: the paper's, two blocks.
+A2PO = {
+    "bane_vs_bane": (5, 2, 0.95, 400, 8),
+    "2c_vs_64zg": (5, 2, 0.95, 400, 8),
+    "3s5z": (8, 3, 0.95, 320, 10),
+    "5m_vs_6m": (10, 2, 0.93, 400, 8),
+    "corridor": (5, 2, 0.93, 400, 8),
+    "6h_vs_8z": (8, 2, 0.99, 400, 8),
+    "10m_vs_11m": (10, 2, 0.97, 400, 8),
+    "3s5z_vs_3s6z": (5, 2, 0.9, 400, 8),
 }
 
 
+@pytest.mark.parametrize("algorithm", ["fp3o", "happo", "mappo", "ippo", "coppo", "a2po"])
 @pytest.mark.parametrize("map_name", SMAC)
-def test_smac_is_the_papers_table(map_name: str) -> None:
+def test_smac_is_the_papers_table(map_name: str, algorithm: str) -> None:
     clip, recurrent, *millions = SMAC[map_name]
-    for sharing, steps in zip(("full", "partial", "none"), millions, strict=True):
-        for algorithm in ("fp3o", "happo", "mappo", "ippo"):
-            s = settings(f"smac/{map_name}/{sharing}/{algorithm}")
-            assert (s.clip, s.recurrent, s.total_steps) == (clip, recurrent, steps * 1_000_000)
-            assert (s.rollout_length, s.rollout_threads, s.epochs, s.minibatches) == (400, 8, 5, 1)
-            assert (s.actor_lr, s.critic_lr, s.entropy_coef, s.chunk_length) == (5e-4, 5e-4, 0.01, 10)
+    for sharing, steps in zip(("full", "partial", "none"), millions, strict=False):  # two maps: full sharing only
+        s = settings(f"smac/{map_name}/{sharing}/{algorithm}")
+        assert (s.clip, s.recurrent, s.total_steps) == (clip, recurrent, steps * 1_000_000)
+        assert (s.actor_lr, s.critic_lr, s.adam_eps, s.gamma) == (5e-4, 5e-4, 1e-5, 0.99)
+        assert (s.entropy_coef, s.gradient_clip, s.huber_delta) == (0.01, 10, 10)
+        assert (s.minibatches, s.hidden_size, s.chunk_length) == (1, 64, 10)
+        if algorithm != "a2po":
+            assert (s.epochs, s.gae_lambda, s.rollout_length, s.rollout_threads) == (5, 0.95, 400, 8)
+
+
+@pytest.mark.parametrize("map_name", SMAC)
+def test_coppo_and_a2po_on_smac_have_their_own_settings_too(map_name: str) -> None:
+    coppo, a2po = (settings(f"smac/{map_name}/full/{algorithm}") for algorithm in ("coppo", "a2po"))
+    assert (coppo.clip_others, a2po.clip_others) == (coppo.clip / 2, a2po.clip / 2)
+    assert not coppo.joint_gradient
+    assert settings(f"smac/{map_name}/full/coppo-joint-gradient").joint_gradient
+    assert (a2po.epochs, a2po.blocks, a2po.gae_lambda, a2po.rollout_length, a2po.rollout_threads) == A2PO[map_name]
+    assert (a2po.adaptive_clip, a2po.agent_order, a2po.head_lr_scale) == ("product", "semi-greedy", "one")
+    assert (a2po.trace, a2po.two_stage, a2po.cumulative_blocks) == (True, True, True)
 
 
 def test_mpe_is_on_policys_scripts() -> None:
@@ -236,7 +264,7 @@ def test_settings_of_other_algorithms_are_not_hashed() -> None:
 def test_engine_revision_protocol_and_options_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = Cell.parse("smac/3s5z/full/mappo")
     digests = {resolve(cell).digest, resolve(cell, {"backend": "starcraft2"}).digest}
-    monkeypatch.setitem(plan.REVISIONS, "smac", 1_000_000)
+    monkeypatch.setitem(REVISIONS, "smac", 1_000_000)
     digests.add(resolve(cell).digest)
     monkeypatch.setattr(plan, "PROTOCOL", 1_000_000)
     digests.add(resolve(cell).digest)

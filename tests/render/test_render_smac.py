@@ -46,6 +46,47 @@ def test_the_dead_are_not_drawn() -> None:
     assert changed[:, 1].max() > 320 * 0.6  # the enemies' side, on the right
 
 
+def picture(scene: smac.Scene) -> np.ndarray:
+    return next(smac.frames("3m", SmacOptions(), [scene])).astype(int)
+
+
+def shots(scene: smac.Scene) -> int:
+    """Pixels of the shots' orange, thinned by the scaling: nothing else has much red and green, and little blue."""
+    red, green, blue = np.moveaxis(picture(scene), 2, 0)
+    return int(((red - blue > 70) & (green - blue > 40) & (red > green)).sum())
+
+
+def test_health_bars_shrink_with_health() -> None:
+    scene = battle("3m", 1)[0]
+
+    def green(share: float, who: slice = slice(None)) -> int:
+        health = scene.health.copy()
+        health[who] *= share
+        colour = picture(scene._replace(health=health)) - np.array(smac._HEALTH)
+        return int((np.abs(colour).max(axis=2) < 30).sum())
+
+    full = green(1.0)
+    assert full > 30
+    assert 0.3 < green(0.5) / full < 0.7
+    assert green(0.0) == 0
+    for side in (slice(0, 3), slice(3, 6)):  # both sides have them
+        assert 0.6 < green(0.5, side) / full < 0.9
+
+
+@pytest.mark.parametrize(("shooter", "victim"), [(0, 5), (5, 0)])
+def test_a_line_joins_a_living_unit_and_its_living_target_alone(shooter: int, victim: int) -> None:
+    scene = battle("3m", 1)[0]
+    target = np.full(6, -1, np.int16)
+    assert shots(scene._replace(target=target)) == 0
+    target[shooter] = victim
+    aims = scene._replace(target=target)
+    assert shots(aims) > 60
+    for dead in (shooter, victim):
+        assert shots(aims._replace(alive=np.arange(6) != dead)) == 0
+    bystander = next(u for u in range(6) if u not in (shooter, victim))
+    assert shots(aims._replace(alive=np.arange(6) != bystander)) > 60
+
+
 def test_a_film_is_written(tmp_path: Path) -> None:
     pictures = smac.frames("3m", SmacOptions(), battle("3m", 6), 160, 120)
     assert animation.write(tmp_path / "battle.gif", pictures, smac.steps_per_second("3m", SmacOptions())) == 24

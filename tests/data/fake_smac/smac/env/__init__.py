@@ -1,7 +1,8 @@
 """The part of smac's StarCraft2Env that we use, replaying one recording instead of a game.
 
-FAKE_SMAC_RECORDING names the file, the seed chooses the instance in it. FAKE_SMAC_CRASH names a file; while it does not
-exist, the second step creates it and kills the process.
+FAKE_SMAC_RECORDING names the file, the seed chooses the instance in it. FAKE_SMAC_CRASH and FAKE_SMAC_RESTART name a
+file each; while it does not exist, the second step creates it and kills the process, or restarts the game as smac does
+when it has lost the connection.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class StarCraft2Env:
         self.pathing_grid = self.data["pathing_grid"][seed].astype(bool)
         self.rows = np.nonzero(self.data["instance"] == seed)[0].tolist()
         self.at = -1
+        self.force_restarts = 0
         self.agents: dict[int, Any] = {}
         self.enemies: dict[int, Any] = {}
 
@@ -38,10 +40,12 @@ class StarCraft2Env:
         self._list_units()
 
     def step(self, actions: list[int]) -> tuple[float, bool, dict[str, Any]]:
-        crash = os.environ.get("FAKE_SMAC_CRASH")
-        if crash and self.data["t"][self.rows[self.at]] == 1 and not Path(crash).exists():
-            Path(crash).touch()
+        if self._once("FAKE_SMAC_CRASH"):
             os._exit(3)
+        if self._once("FAKE_SMAC_RESTART"):
+            self.at = -1
+            self.force_restarts += 1
+            return 0, True, {}
         self.at += 1
         row = self.rows[self.at]
         assert actions == self.data["actions"][row].tolist()
@@ -54,6 +58,14 @@ class StarCraft2Env:
 
     def close(self) -> None:
         pass
+
+    def _once(self, variable: str) -> bool:
+        """Whether this is the step at which what the variable stands for happens."""
+        mark = os.environ.get(variable)
+        if not mark or self.data["t"][self.rows[self.at]] != 1 or Path(mark).exists():
+            return False
+        Path(mark).touch()
+        return True
 
     def _list_units(self) -> None:
         row = self.rows[self.at]
