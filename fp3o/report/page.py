@@ -223,7 +223,8 @@ def cost_part(markdown: str) -> Html:
 def figures_part(data: SuiteRuns, folder: Path | None) -> Iterable[Html]:
     """Every picture of the folder, those of the suite with their captions first."""
     captions = {artefact.name: artefact.caption for artefact in data.suite.artefacts}
-    engines = {artefact.name: battles_by(data.of(artefact)) for artefact in data.suite.artefacts}
+    drawn = [artefact for artefact in data.suite.artefacts if artefact.kind == "figure"]
+    engines = {artefact.name: battles_by(data.of(artefact)) for artefact in drawn}
     names = [name for name in captions if folder and (folder / f"{name}.png").is_file()]
     names += [path.stem for path in sorted(folder.glob("*.png")) if path.stem not in captions] if folder else []
     for name in names:

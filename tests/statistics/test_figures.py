@@ -82,6 +82,13 @@ def test_figures_of_battles_name_their_engine(
     assert ("(embedded engine, not StarCraft II)" in page) == battles
 
 
+@pytest.mark.parametrize("suite", plan.suite_names())
+def test_a_report_of_nothing_says_so(suite: str, tmp_path: Path) -> None:
+    """Cells that are only timed have no runs to ask for their engine."""
+    page = "".join(str(part) for part in figures_part(SuiteRuns(plan.load_suite(suite), tmp_path), tmp_path))
+    assert "No figure drawn yet." in page
+
+
 def test_curves_show_what_the_runs_hold(runs: Path, tmp_path: Path) -> None:
     one_figure.main(["--suite", "paper", "--runs", str(runs), "--artefact", "figure-mamujoco", "--out", str(tmp_path)])
     last = [row for row in rows_of(tmp_path / "figure-mamujoco.csv") if row["cell"] == f"{CHEETAH}/fp3o"][-1]
