@@ -100,7 +100,7 @@ def product(x: Tensor, weight: Tensor) -> Tensor:
 
 # A weight's gradient is one long sum over rows per network, so few networks leave a GPU idle: in pieces of this many
 # rows at least, HalfCheetah's step under full sharing took 0.18 instead of 0.24 ms (5 seeds) and 0.24 instead of 0.33
-# (20 seeds) in one session on an H200.
+# (20 seeds) side by side on an H200.
 ROWS_PER_PIECE, MOST_PIECES = 100, 32
 
 
