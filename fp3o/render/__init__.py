@@ -32,5 +32,5 @@ def render_run(run: Path, out: Path, seed: int, every: int, width: int, height: 
     seen: list[Any] = []
     episode = evaluate_run(run, 1, seed, lambda env: seen.append(module.look(env)))[0]
     options = OPTIONS[domain](**document["options"])
-    pictures = module.frames(task, options, seen[::every], width, height, every)
+    pictures = module.frames(task, options, seen[::every], width, height)
     return episode, animation.write(out, pictures, module.steps_per_second(task, options) / every)

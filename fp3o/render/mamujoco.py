@@ -38,12 +38,7 @@ def steps_per_second(task: str, options: MamujocoOptions) -> float:
 
 
 def frames(
-    task: str,
-    options: MamujocoOptions,
-    positions: Iterable[Doubles],
-    width: int = 320,
-    height: int = 240,
-    every: int = 1,
+    task: str, options: MamujocoOptions, positions: Iterable[Doubles], width: int = 320, height: int = 240
 ) -> Iterator[NDArray[np.uint8]]:
     """One picture [height, width, 3] per row of joint positions; the camera follows the body."""
     choose_backend()

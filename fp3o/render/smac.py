@@ -29,6 +29,7 @@ class Scene(NamedTuple):
     shield: NDArray[np.float32]
     alive: NDArray[np.bool_]
     target: NDArray[np.int16]
+    step: int
 
 
 def choose_backend() -> None:
@@ -49,9 +50,9 @@ def steps_per_second(task: str, options: SmacOptions) -> float:
 
 
 def frames(
-    task: str, options: SmacOptions, scenes: Sequence[Scene], width: int = 320, height: int = 240, every: int = 1
+    task: str, options: SmacOptions, scenes: Sequence[Scene], width: int = 320, height: int = 240
 ) -> Iterator[NDArray[np.uint8]]:
-    """Pictures [height, width, 3], BETWEEN per scene; scenes are `every` steps apart."""
+    """Pictures [height, width, 3], BETWEEN per scene."""
     from fp3o.envs.smac.scenarios import SCENARIOS
     from fp3o.envs.smac.terrain import ground
 
@@ -67,7 +68,7 @@ def frames(
     for i, scene in enumerate(scenes):
         after = scenes[min(i + 1, len(scenes) - 1)]
         # A unit that jumps has been replaced by a new battle's.
-        follows = np.hypot(after.x - scene.x, after.y - scene.y) < 4 * every
+        follows = np.hypot(after.x - scene.x, after.y - scene.y) < 4 * (after.step - scene.step)
         for part in range(BETWEEN):
             share = np.where(follows, part / BETWEEN, 0)
             yield stage.draw(
@@ -77,7 +78,7 @@ def frames(
                     health=scene.health + share * (after.health - scene.health),
                     shield=scene.shield + share * (after.shield - scene.shield),
                 ),
-                f"{task}  step {i * every}",
+                f"{task}  step {scene.step}",
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
 import sys
@@ -255,6 +256,21 @@ def test_evaluation_replays_a_dropped_battle_from_a_clean_memory(monkeypatch: py
     assert np.abs(whole[env.DROPPED] - whole[0]).min() > 0.01  # a memory kept would be seen
     np.testing.assert_allclose(actions[: env.DROPPED, 0], whole[: env.DROPPED], rtol=1e-5)
     np.testing.assert_allclose(replay, whole, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("fake_smac")
+def test_runs_name_the_build_and_the_map_of_the_game(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    recording("3s5z", "agent", monkeypatch)
+    monkeypatch.setenv("SC2PATH", str(tmp_path))
+    for name in ("Versions/Base9999", "Versions/Base75689", "Versions/Shared", "Maps/SMAC_Maps"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "Maps/SMAC_Maps/3s5z.SC2Map").write_bytes(b"a map")
+    told = make("smac", "3s5z", 1, options=options("agent")).identity()
+    assert told["versions"]["game"] == "Base75689"
+    assert told["map_data"] == hashlib.sha256(b"a map").hexdigest()[:16]
+    monkeypatch.setenv("SC2PATH", str(tmp_path / "absent"))
+    told = make("smac", "3s5z", 1, options=options("agent")).identity()
+    assert (told["versions"]["game"], told["map_data"]) == ("unknown", "unknown")
 
 
 def test_without_the_package_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -788,7 +788,10 @@ def run_ranges(
     final: Shown,
     result: Result,
 ) -> int:
-    """run_slots over ranges of slots (their bounds, first to last), a thread each; all or nothing too."""
+    """run_slots over ranges of slots (their bounds, first to last), a thread each; all or nothing too.
+
+    All arguments by name once more: prange cannot carry a tuple of tables into its threads.
+    """
     if what == STEP:
         faulty = first_illegal(rules, b, bounds[0], bounds[-1], actions, shown.available)
         if faulty >= 0:

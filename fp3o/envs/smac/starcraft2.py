@@ -312,8 +312,8 @@ class StarCraft2Battles:
 
 def _game_build() -> str:
     """The build pysc2 starts: the newest of those installed."""
-    builds = sorted(path.name for path in (game_folder() / "Versions").glob("Base*"))
-    return builds[-1] if builds else "unknown"
+    builds = [path.name for path in (game_folder() / "Versions").glob("Base*[0-9]")]
+    return max(builds, key=lambda name: int(name.removeprefix("Base")), default="unknown")
 
 
 def _map_hash(name: str) -> str:
