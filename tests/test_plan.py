@@ -316,7 +316,7 @@ def test_the_paper_suite_covers_the_inventory() -> None:
     assert len(runs) == len(suite.runs())  # each cell once
     assert all(seeds == (0, 1, 2, 3, 4) for seeds in runs.values())
     ours = cells_of("paper", "control-equal-budget") | cells_of("paper", "control-few-epochs")
-    ours |= cells_of("paper", "control-head-lr")
+    ours |= cells_of("paper", "control-head-lr") | cells_of("paper", "control-mpe-budget")
     papers = {c.id for a in suite.artefacts if a.paper and a.kind != "cost" for c in a.cells}
     assert 5 * len(papers) >= 895
     assert set(runs) == papers | ours
