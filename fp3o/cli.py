@@ -13,11 +13,12 @@ import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 from tyro.extras import SubcommandApp
 
-from fp3o import plan as planning
+from fp3o import config
+from fp3o.config.field_docs import field_docs
+from fp3o.config.settings import Settings
 from fp3o.envs.options import OPTIONS
 from fp3o.errors import UserError
-from fp3o.field_docs import field_docs
-from fp3o.settings import Settings
+from fp3o.runs import layout
 
 app = SubcommandApp()
 
@@ -28,7 +29,7 @@ def settings_help() -> str:
     """Every name `--set` knows, with its meaning: settings of the learner, then options of each domain."""
     lines = ["Override one value; every departure from the paper is recorded. Settings:"]
     for doc in field_docs(Settings):
-        readers = planning.READERS.get(doc.name)
+        readers = config.READERS.get(doc.name)
         only = f" Only {', '.join(readers)}." if readers else ""
         lines.append(f"• {doc.name} ({doc.allowed}): {doc.text}{only}")
     for domain, kind in OPTIONS.items():
@@ -39,9 +40,9 @@ def settings_help() -> str:
     return "\n".join(lines)
 
 
-def parse_overrides(pairs: Sequence[str]) -> dict[str, planning.Scalar]:
+def parse_overrides(pairs: Sequence[str]) -> dict[str, config.Scalar]:
     """`name=value` texts; the same name twice is a mistake."""
-    overrides: dict[str, planning.Scalar] = {}
+    overrides: dict[str, config.Scalar] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
@@ -56,7 +57,7 @@ class Roots:
     """Where finished runs and runs in progress lie, for a suite or a folder of one's own."""
 
     def __init__(self, suite: str, out: Path | None) -> None:
-        root = out if out is not None else planning.suite_root(suite)
+        root = out if out is not None else layout.suite_root(suite)
         self.runs = root if out is not None else root / "runs"
         self.scratch = root / "scratch"
 
@@ -92,16 +93,16 @@ def train(
     ] = False,
 ) -> int:
     """Train a cell with the paper's values; the same command resumes an interrupted run."""
-    the_cell = planning.Cell.parse(cell)
-    chosen = planning.load_suite(suite) if out is None else None
-    plan = planning.resolve(the_cell, parse_overrides(set_), chosen)
-    numbers = planning.parse_seeds(seeds)
+    the_cell = config.Cell.parse(cell)
+    chosen = config.load_suite(suite) if out is None else None
+    plan = config.resolve(the_cell, parse_overrides(set_), chosen)
+    numbers = config.parse_seeds(seeds)
     if threads < 0:
         raise UserError(f"--threads {threads} is not allowed; allowed: 0 or more")
     roots = Roots(suite, out)
-    from fp3o.training.run_folder import RunFolder
+    from fp3o.runs.folder import RunFolder
 
-    label = f"{plan.cell.id} {plan.digest} seeds {planning.seeds_text(numbers)}"
+    label = f"{plan.cell.id} {plan.digest} seeds {config.seeds_text(numbers)}"
     folder = RunFolder(plan, numbers, roots.runs, roots.scratch)
     if not folder.unfinished():
         print(f"{label}: already finished, nothing to do")
@@ -113,7 +114,7 @@ def train(
         from fp3o.training.progress import Progress
 
         # Beside the files in progress: declared outputs are versioned, event files are not worth it.
-        events = planning.scratch_directory(roots.scratch, plan, numbers).with_name("tensorboard")
+        events = layout.scratch_directory(roots.scratch, plan, numbers).with_name("tensorboard")
         # Whole iterations: what the run will really do of total_steps.
         steps = plan.iterations * plan.settings.rollout_length * plan.settings.rollout_threads
         with Progress(label, steps, tensorboard=events if tensorboard else None) as progress:
@@ -132,7 +133,7 @@ def train(
     return 0
 
 
-def print_standing(plan: planning.Plan, seeds: Sequence[int], runs: Path) -> None:
+def print_standing(plan: config.Plan, seeds: Sequence[int], runs: Path) -> None:
     """Where the finished runs lie and where their score stands against the paper's."""
     from fp3o.statistics.compare import sentence
     from fp3o.statistics.scores import Planned, collect, protocol_of
@@ -147,7 +148,7 @@ def print_standing(plan: planning.Plan, seeds: Sequence[int], runs: Path) -> Non
             )
     print(f"{plan.cell.id}: {sentence(plan.cell.id, cell.scores(), plan.deviations)}")
     print(f"score: {protocol_of(plan.cell.id).words}")
-    print(f"runs: {planning.run_directory(runs, plan, seeds[0]).parent}")
+    print(f"runs: {layout.run_directory(runs, plan, seeds[0]).parent}")
 
 
 @app.command
@@ -159,7 +160,7 @@ def evaluate(
     out: Annotated[Path | None, arg(metavar="FILE", help="Also write the episodes as CSV.")] = None,
 ) -> int:
     """Evaluate the final policy of a finished run again."""
-    from fp3o.training import records
+    from fp3o.runs import records
 
     document = records.read_run(run / records.RUN)
     if episodes < 1:
@@ -229,31 +230,31 @@ def list_names(
     if suite and what != "cells":
         raise UserError(f"--suite belongs to `fp3o list cells`, not {what}")
     if what == "cells" and suite:
-        runs = planning.load_suite(suite).runs()
-        lines = [(plan.cell.id, plan.digest, planning.seeds_text(seeds)) for plan, seeds in runs]
+        runs = config.load_suite(suite).runs()
+        lines = [(plan.cell.id, plan.digest, config.seeds_text(seeds)) for plan, seeds in runs]
     elif what == "cells":
         lines = [
             (f"{domain}/{task}/{sharing}/{algorithm}",)
-            for domain in planning.domains()
-            for task in planning.tasks(domain)
-            for sharing in planning.SHARINGS
-            for algorithm in planning.algorithms()
+            for domain in config.domains()
+            for task in config.tasks(domain)
+            for sharing in config.SHARINGS
+            for algorithm in config.algorithms()
         ]
     elif what == "tasks":
-        lines = [(f"{domain}/{task}",) for domain in planning.domains() for task in planning.tasks(domain)]
+        lines = [(f"{domain}/{task}",) for domain in config.domains() for task in config.tasks(domain)]
     elif what == "algorithms":
-        lines = [(name,) for name in planning.algorithms()]
+        lines = [(name,) for name in config.algorithms()]
     elif what == "variants":
         lines = [
             (f"{algorithm}-{name}", about)
-            for algorithm in planning.algorithms()
-            for name, about in planning.variants(algorithm).items()
+            for algorithm in config.algorithms()
+            for name, about in config.variants(algorithm).items()
         ]
     elif what == "settings":
         kinds: tuple[type[Any], ...] = (Settings, *OPTIONS.values())
         lines = [(doc.name, doc.allowed, doc.default, doc.text) for kind in kinds for doc in field_docs(kind)]
     else:
-        lines = [(name, str(planning.load_suite(name).raw["title"])) for name in planning.suite_names()]
+        lines = [(name, str(config.load_suite(name).raw["title"])) for name in config.suite_names()]
     for line in lines:
         if not match or fnmatchcase(line[0], match):
             print("\t".join(line))
@@ -292,9 +293,9 @@ def status(
     all_: Annotated[bool, arg(name="all", help="Show every cell, also those wholly done or wholly missing.")] = False,
 ) -> int:
     """Show how far a suite has come: done, diverged, resumable, in DVC but not pulled, failed, missing, stale."""
-    from fp3o.status import examine, lines
+    from fp3o.workflow.status import examine, lines
 
-    print("\n".join(lines(examine(planning.load_suite(suite)), all_)))
+    print("\n".join(lines(examine(config.load_suite(suite)), all_)))
     return 0
 
 
@@ -310,22 +311,22 @@ def rerun(
     import subprocess
     from importlib.util import find_spec
 
-    from fp3o import provenance
+    from fp3o.workflow import manifest
 
     if find_spec("snakemake") is None:
         raise UserError("Snakemake is not installed: pip install 'fp3o[workflow]'")
 
-    chosen = planning.load_suite(suite)
-    the_cell = planning.Cell.parse(cell)
+    chosen = config.load_suite(suite)
+    the_cell = config.Cell.parse(cell)
     _, seeds = chosen.run(the_cell.id)
     if seed is None:
-        blocks = planning.seed_blocks(seeds, chosen.seed_block)
+        blocks = config.seed_blocks(seeds, chosen.seed_block)
     else:
-        blocks = [provenance.block_of(chosen, the_cell, seed)]
+        blocks = [manifest.block_of(chosen, the_cell, seed)]
     command = [
         "snakemake",
         # Targets first: several of Snakemake's options swallow what follows them.
-        str(provenance.cell_path(suite, the_cell.id)),
+        str(manifest.cell_path(suite, the_cell.id)),
         "--forcerun",
         *(f"train_s{block[0]}_{block[-1]}" for block in blocks),
         "--config",
@@ -333,7 +334,7 @@ def rerun(
         *(("--dry-run",) if dry_run else ()),
     ]
     print(shlex.join(command), flush=True)
-    return subprocess.run([sys.executable, "-m", *command], check=False, cwd=planning.repository()).returncode
+    return subprocess.run([sys.executable, "-m", *command], check=False, cwd=config.repository()).returncode
 
 
 @app.command
@@ -342,9 +343,9 @@ def save(
     message: Annotated[str, arg(aliases=("-m",), metavar="TEXT", help="Commit what is staged in git with this.")] = "",
 ) -> int:
     """Put the paper suite's finished runs into DVC and its store, and stage the rest in git; once per sweep."""
-    from fp3o import upkeep
+    from fp3o.workflow import store
 
-    print("\n".join(upkeep.save(message)))
+    print("\n".join(store.save(message)))
     return 0
 
 
@@ -355,9 +356,9 @@ def prune(
     delete: Annotated[bool, arg(help="Remove what is listed; without it nothing is touched.")] = False,
 ) -> int:
     """List (and with --delete remove) runs, scratch and stored objects that nothing refers to any more."""
-    from fp3o import upkeep
+    from fp3o.workflow import store
 
-    lines = upkeep.prune(planning.load_suite(suite), delete)
+    lines = store.prune(config.load_suite(suite), delete)
     print("\n".join(lines) if lines else "nothing to prune")
     return 0
 

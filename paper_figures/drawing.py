@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fp3o.plan import Artefact
+from fp3o.config import Artefact
 from fp3o.statistics.intervals import mean_interval
 from fp3o.statistics.published import scores
 from fp3o.statistics.scores import CellRuns, battles_by, protocol_of

@@ -7,12 +7,13 @@ from collections import defaultdict
 
 import matplotlib.pyplot as plt
 
-from fp3o import plan
+from fp3o import config
+from fp3o.runs import layout
 from fp3o.statistics.suites import SuiteRuns, as_command
 from paper_figures import learning_curves
 from paper_figures.drawing import Request, caption, draw_curve
 
-DOCS = plan.repository() / "docs"
+DOCS = config.repository() / "docs"
 PICTURES = DOCS / "pictures"
 CONTROL = "mappo-10-epochs"
 
@@ -45,8 +46,8 @@ def eight_marines() -> None:
 
 
 def main() -> None:
-    suite = plan.load_suite("paper")
-    data = SuiteRuns(suite, plan.suite_root("paper") / "runs")
+    suite = config.load_suite("paper")
+    data = SuiteRuns(suite, layout.suite_root("paper") / "runs")
     halfcheetah(data)
     eight_marines()
     learning_curves.draw(Request(data, suite.artefact("figure-mpe", "figure"), PICTURES / "mpe"))

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout, Turn
-from fp3o.envs.protocol import ActionSpec, EnvSpec
+from fp3o.config.settings import Settings
+from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.networks.sharing import sharing
-from fp3o.settings import Settings
 from fp3o.training.step import Compiler, Kind, Parameters
 from fp3o.training.update import Learner, initialise, networks
 

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 
 from fp3o import cli
-from fp3o.envs.protocol import Episode
+from fp3o.config import Cell, Plan, resolve
+from fp3o.config.settings import Settings
+from fp3o.envs.interface import Episode
+from fp3o.envs.options import OPTIONS
 from fp3o.errors import UserError
-from fp3o.plan import OPTIONS, Cell, Plan, resolve
-from fp3o.settings import Settings
-from fp3o.training import records
-from fp3o.training.run_folder import Interrupted, RunFolder
+from fp3o.runs import records
+from fp3o.runs.folder import Interrupted, RunFolder
+from fp3o.workflow import store
 
 CELL = "matrix/two-step/full/mappo"
 
@@ -125,10 +127,10 @@ def test_the_same_command_again_is_a_no_op(
 def test_a_suite_has_its_own_root_and_overrides(
     tmp_path: Path, trainings: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli.planning, "suite_root", lambda name: tmp_path / name)
-    suite = cli.planning.load_suite("smoke")
+    monkeypatch.setattr(cli.layout, "suite_root", lambda name: tmp_path / name)
+    suite = cli.config.load_suite("smoke")
     plan, seeds = suite.runs()[-1]
-    assert call("train", plan.cell.id, "--suite", "smoke", "--seeds", cli.planning.seeds_text(seeds)) == 0
+    assert call("train", plan.cell.id, "--suite", "smoke", "--seeds", cli.config.seeds_text(seeds)) == 0
     (made,) = trainings
     assert made["plan"] == plan
     assert made["plan"].deviations
@@ -280,7 +282,7 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(line.startswith("gamma\tnumber\t0.99\t") for line in listed("settings"))
     assert any(line.startswith("paper\t") for line in listed("suites"))
     smoke = [line.split("\t") for line in listed("cells", "--suite", "smoke")]
-    assert [row[0] for row in smoke] == [plan.cell.id for plan, _ in cli.planning.load_suite("smoke").runs()]
+    assert [row[0] for row in smoke] == [plan.cell.id for plan, _ in cli.config.load_suite("smoke").runs()]
     assert all(len(row) == 3 for row in smoke)
 
 
@@ -337,16 +339,14 @@ def test_check_env_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from fp3o import upkeep
-
     asked: list[tuple[Any, ...]] = []
 
     def prune(suite: Any, delete: bool) -> list[str]:
         asked.append((suite.name, delete))
         return ["an old run"] if delete else []
 
-    monkeypatch.setattr(upkeep, "prune", prune)
-    monkeypatch.setattr(upkeep, "save", lambda message: [f"saved {message}"])
+    monkeypatch.setattr(store, "prune", prune)
+    monkeypatch.setattr(store, "save", lambda message: [f"saved {message}"])
     assert call("prune", "--suite", "quick") == 0
     assert call("prune", "--delete") == 0
     assert call("save", "-m", "all of it") == 0
@@ -362,7 +362,7 @@ def test_rerun_prints_and_runs_snakemake(monkeypatch: pytest.MonkeyPatch, capsys
         return subprocess.CompletedProcess(command, 7)
 
     monkeypatch.setattr(subprocess, "run", run)
-    plan, seeds = cli.planning.load_suite("smoke").runs()[0]
+    plan, seeds = cli.config.load_suite("smoke").runs()[0]
     assert call("rerun", plan.cell.id, "--suite", "smoke", "--seed", str(seeds[0])) == 7
     target = f"results/smoke/cells/{plan.cell.id}.json"
     rule = f"train_s{seeds[0]}_{seeds[-1]}"

@@ -94,9 +94,9 @@ def test_the_main_table_holds_where_the_paper_contradicts_itself() -> None:
 
 
 def test_every_published_cell_is_a_cell_of_the_paper_suite() -> None:
-    from fp3o import plan
+    from fp3o import config
 
-    planned = {resolved.cell.id for resolved, _ in plan.load_suite("paper").runs()}
+    planned = {resolved.cell.id for resolved, _ in config.load_suite("paper").runs()}
     assert set(published.scores()) <= planned
 
 

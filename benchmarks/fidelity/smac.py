@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.envs.interface import Episode, slot_seeds
 from fp3o.envs.options import SmacOptions
-from fp3o.envs.protocol import Episode, slot_seeds
 from fp3o.envs.smac.battle import Steering
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.layouts import ATTACK, NORTH, STOP, WEST

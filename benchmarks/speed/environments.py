@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs import mpe
+from fp3o.envs.interface import slot_seeds
 from fp3o.envs.mamujoco import MamujocoBatch, bodies, make, models
 from fp3o.envs.options import MamujocoOptions, MpeOptions
-from fp3o.envs.protocol import slot_seeds
 
 Slice = Callable[[], int]  # runs a while, returns the environment steps it took
 WALL = ("engine_20_two_threads", "subprocesses")  # more than one thread: timed by the wall clock

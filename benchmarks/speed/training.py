@@ -38,9 +38,9 @@ from environments import bodies, plain_model, subprocess_worker
 from numpy.typing import NDArray
 from update import SETTINGS, SPEC, STEPS_PER_UPDATE, PlainLearner, fork, made_up_rollout
 
+from fp3o.config import Cell, resolve
+from fp3o.envs.interface import BatchEnv, Transition
 from fp3o.envs.options import MamujocoOptions
-from fp3o.envs.protocol import BatchEnv, Transition
-from fp3o.plan import Cell, resolve
 from fp3o.training import loop
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.progress import Progress

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fp3o.algorithms.turns import Rollout, Turn
-from fp3o.envs.protocol import ActionSpec, EnvSpec
+from fp3o.config.settings import Settings
+from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.networks.sharing import sharing
-from fp3o.settings import Settings
-from fp3o.training.memory import keep_freed_memory
-from fp3o.training.paths import GraphStepper, compiled
+from fp3o.training.allocator import keep_freed_memory
+from fp3o.training.execution import GraphStepper, compiled
 from fp3o.training.randomness import Draws
 from fp3o.training.step import Compiler, Kind, Stepper
 from fp3o.training.update import Learner, crew_rows, gather_samples, initialise, networks, sample_rows

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from fp3o.settings import Settings
+from fp3o.config.settings import Settings
 
 
 class Rollout(NamedTuple):

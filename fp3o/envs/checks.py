@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.protocol import Seeds
+from fp3o.envs.interface import Seeds
 from fp3o.errors import UserError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.protocol import Doubles, Seeds
+from fp3o.envs.interface import Doubles, Seeds
 
 # SplitMix64 (Steele, Lea & Flood 2014): a hash of a counter, so that resetting 128 worlds is some ten array operations;
 # the same from 128 NumPy generators would cost more than the physics of the episode.

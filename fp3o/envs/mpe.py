@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fp3o.envs.array_engine import ArrayEngine, Outcome
 from fp3o.envs.checks import checked_choices
+from fp3o.envs.interface import ActionSpec, BatchEnv, Bools, Doubles, EnvSpec, Snapshot
 from fp3o.envs.options import MpeOptions
-from fp3o.envs.protocol import ActionSpec, BatchEnv, Bools, Doubles, EnvSpec, Snapshot
 from fp3o.errors import unknown
 
 HORIZON = 25

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from fp3o.envs.protocol import ActionSpec
+from fp3o.envs.interface import ActionSpec
 from fp3o.networks.sharing import Sharing
 from fp3o.networks.stacked import Layout, constant, folded, head, head_shapes, select, sigmoid, trunk, trunk_shapes
 

@@ -9,11 +9,11 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from fp3o.envs.interface import Episode
 from fp3o.envs.options import OPTIONS
-from fp3o.envs.protocol import Episode
 from fp3o.errors import unknown
 from fp3o.render import animation
-from fp3o.training import records
+from fp3o.runs import records
 
 DRAWN = ("mamujoco", "smac")
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.errors import UserError
-from fp3o.training.atomic import disk_errors
+from fp3o.runs.atomic import disk_errors
 
 KINDS = (".webp", ".gif", ".png", ".mp4")
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.envs.interface import BatchEnv, Doubles
 from fp3o.envs.options import MamujocoOptions
-from fp3o.envs.protocol import BatchEnv, Doubles
 from fp3o.errors import UserError
 
 _LONG = 8  # Bodies: the reacher has five, the swimmer one per metre.

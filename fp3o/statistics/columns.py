@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fp3o.plan import Artefact, Cell, Suite
+from fp3o.config import Artefact, Cell, Suite
 
 # Shown beside the paper's columns wherever the suite has it, marked as ours: the paper gives FP3O twice the updates.
 CONTROL = "mappo-10-epochs"

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from fp3o.runs import records
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, last_ten, metric_values, pooled_median, protocol_of, reduce
 from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
-from fp3o.training import records
 
 HEADER = ("domain", "task", "sharing", "algorithm", "seed", "status", "statistic", "value", "n_evaluations")
 

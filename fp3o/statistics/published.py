@@ -6,8 +6,8 @@ import csv
 from functools import cache
 from typing import NamedTuple
 
+from fp3o.config import repository
 from fp3o.errors import UserError
-from fp3o.plan import repository
 from fp3o.statistics.intervals import Summary
 
 # The paper states five seeds for its two main tables; we take five everywhere.

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.errors import UserError
+from fp3o.runs import records
 from fp3o.statistics.intervals import Statistic, Summary, summarise
-from fp3o.training import records
 
 Metric = Literal["return", "return_per_agent", "win_rate"]
 Reduction = Literal["final", "last-10-mean", "last-10-median"]

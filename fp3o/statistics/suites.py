@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fp3o import plan
+from fp3o import config
 from fp3o.errors import UserError
+from fp3o.runs import layout
 from fp3o.statistics.scores import CellRuns, Planned, collect
 
 
@@ -40,12 +41,12 @@ class Cells(Mapping[str, CellRuns]):
 class SuiteRuns:
     """A suite and whatever exists of its runs."""
 
-    def __init__(self, suite: plan.Suite, runs: Path) -> None:
+    def __init__(self, suite: config.Suite, runs: Path) -> None:
         self.suite = suite
         self.root = runs
         self.cells = Cells(runs, (Planned(found.cell.id, found.digest, seeds) for found, seeds in suite.runs()))
 
-    def of(self, artefact: plan.Artefact) -> list[CellRuns]:
+    def of(self, artefact: config.Artefact) -> list[CellRuns]:
         """The cells of an artefact, in its order."""
         return [self.cells[cell.id] for cell in artefact.cells]
 
@@ -61,10 +62,10 @@ def parser(what: str, *, out: str) -> argparse.ArgumentParser:
 
 def load(arguments: argparse.Namespace) -> SuiteRuns:
     """What the arguments name."""
-    suite = plan.load_suite(arguments.suite)
+    suite = config.load_suite(arguments.suite)
     if arguments.runs is not None and not arguments.runs.is_dir():
         raise UserError(f"--runs {arguments.runs}: there is no such folder")
-    return SuiteRuns(suite, arguments.runs or plan.suite_root(suite.name) / "runs")
+    return SuiteRuns(suite, arguments.runs or layout.suite_root(suite.name) / "runs")
 
 
 def as_command(main: Callable[[], None]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from fp3o.plan import Artefact
+from fp3o.config import Artefact
 from fp3o.statistics import published as paper
 from fp3o.statistics.columns import CONTROL, cells_of
 from fp3o.statistics.compare import Comparison, compare_cell, judge

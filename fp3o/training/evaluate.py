@@ -9,15 +9,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from fp3o.config import Cell
+from fp3o.config.settings import Settings
 from fp3o.envs import make
+from fp3o.envs.interface import BatchEnv, Episode, slot_seeds
 from fp3o.envs.options import OPTIONS
-from fp3o.envs.protocol import BatchEnv, Episode, slot_seeds
 from fp3o.errors import UserError
 from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
-from fp3o.plan import Cell
-from fp3o.settings import Settings
-from fp3o.training import checkpoint, records
+from fp3o.runs import checkpoint, records
 from fp3o.training.rollout import Policy, playable
 from fp3o.training.step import Compiler
 from fp3o.training.update import networks

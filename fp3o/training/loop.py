@@ -18,20 +18,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from fp3o.config import Plan
 from fp3o.envs import make
-from fp3o.envs.protocol import slot_seeds
+from fp3o.envs.interface import slot_seeds
 from fp3o.errors import UserError
 from fp3o.networks.sharing import sharing
-from fp3o.plan import Plan
-from fp3o.training import checkpoint, records
+from fp3o.runs import checkpoint, records
+from fp3o.runs.folder import Interrupt, RunFolder, now
+from fp3o.runs.records import CsvLog, Value
+from fp3o.training.allocator import keep_freed_memory
 from fp3o.training.evaluate import Evaluator
-from fp3o.training.memory import keep_freed_memory
-from fp3o.training.paths import ComputePath, choose
+from fp3o.training.execution import ComputePath, choose
 from fp3o.training.progress import Progress
 from fp3o.training.randomness import Draws
-from fp3o.training.records import CsvLog, Value
 from fp3o.training.rollout import Collected, Collector
-from fp3o.training.run_folder import Interrupt, RunFolder, now
 from fp3o.training.update import Learner, initialise, networks
 
 RESTARTED = "environments restarted since the last resume"

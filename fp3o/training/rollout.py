@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
-from fp3o.envs.protocol import ActionSpec, BatchEnv, Episode, Snapshot
+from fp3o.config.settings import Settings
+from fp3o.envs.interface import ActionSpec, BatchEnv, Episode, Snapshot
 from fp3o.networks.actor import Actor, Distribution, Owners
-from fp3o.settings import Settings
 from fp3o.training.randomness import generator
 from fp3o.training.step import Compiler
 from fp3o.training.update import EVALUATION_ROWS, Learner

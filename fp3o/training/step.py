@@ -13,11 +13,11 @@ from torch import Tensor
 
 from fp3o.algorithms.objective import clip, clipped, clipped_product, coppo_joint, product_of, value_loss
 from fp3o.algorithms.turns import Rollout
+from fp3o.config.settings import Settings
 from fp3o.networks.actor import Actor, Owners
 from fp3o.networks.critic import Critic, Normaliser
 from fp3o.networks.sharing import Sharing
 from fp3o.networks.stacked import collect
-from fp3o.settings import Settings
 from fp3o.training.optimiser import Moments, adam_, clip_factor, squared_norm
 
 Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]

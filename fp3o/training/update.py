@@ -13,12 +13,12 @@ from torch import Tensor
 from fp3o.algorithms import ALGORITHMS
 from fp3o.algorithms.advantage import gae, standardise
 from fp3o.algorithms.turns import Context, Rollout, Turn
-from fp3o.envs.protocol import EnvSpec
+from fp3o.config.settings import Settings
+from fp3o.envs.interface import EnvSpec
 from fp3o.errors import UserError
 from fp3o.networks.actor import Actor, Distribution
 from fp3o.networks.critic import Critic
 from fp3o.networks.sharing import Sharing
-from fp3o.settings import Settings
 from fp3o.training.randomness import Draws, generator
 from fp3o.training.step import (
     Compiler,

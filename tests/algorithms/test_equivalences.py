@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from fp3o.algorithms import ALGORITHMS
 from fp3o.algorithms.full_pipeline import split
 from fp3o.algorithms.turns import Rollout
+from fp3o.config.settings import Settings
 from fp3o.networks.sharing import SHARINGS
-from fp3o.settings import Settings
 from fp3o.training.randomness import Draws
 from fp3o.training.update import Learner
 

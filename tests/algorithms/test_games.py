@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from fp3o.algorithms import ALGORITHMS
+from fp3o.config import Cell
+from fp3o.config.settings import Settings
 from fp3o.envs import make
+from fp3o.envs.interface import slot_seeds
 from fp3o.envs.matrix import best_return
 from fp3o.envs.options import MatrixOptions
-from fp3o.envs.protocol import slot_seeds
 from fp3o.networks.sharing import sharing
-from fp3o.plan import Cell
-from fp3o.settings import Settings
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collector

@@ -16,7 +16,7 @@ from torch import Tensor
 from fp3o.algorithms.objective import clipped_product
 from fp3o.algorithms.sequential import a2po
 from fp3o.algorithms.turns import Context, Turn
-from fp3o.settings import Settings
+from fp3o.config.settings import Settings
 from fp3o.training import step
 from fp3o.training.randomness import Draws
 

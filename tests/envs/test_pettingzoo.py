@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fp3o.config import Cell, resolve
 from fp3o.envs import make
+from fp3o.envs.interface import Snapshot, slot_seeds
 from fp3o.envs.options import PettingzooOptions
 from fp3o.envs.pettingzoo import check, engine
 from fp3o.envs.pettingzoo.engine import PettingzooBatch
-from fp3o.envs.protocol import Snapshot, slot_seeds
 from fp3o.errors import UserError
-from fp3o.plan import Cell, resolve
 
 ROOT = Path(__file__).parents[2]
 

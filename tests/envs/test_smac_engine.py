@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fp3o.envs import make
+from fp3o.envs.interface import BatchEnv, Snapshot, Transition, slot_seeds
 from fp3o.envs.options import SmacOptions
-from fp3o.envs.protocol import BatchEnv, Snapshot, Transition, slot_seeds
 from fp3o.envs.smac import compiled
 from fp3o.envs.smac.scenarios import SCENARIOS
 from fp3o.errors import UserError

@@ -18,14 +18,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from fp3o.config import Cell
 from fp3o.envs import make
+from fp3o.envs.interface import ActionSpec, BatchEnv, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import SmacOptions
-from fp3o.envs.protocol import ActionSpec, BatchEnv, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.smac import starcraft2
 from fp3o.errors import UserError
 from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
-from fp3o.plan import Cell
 from fp3o.training import evaluate
 
 DATA = Path(__file__).parents[1] / "data"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from synthetic import make_spec
 
+from fp3o.config.settings import Settings
 from fp3o.errors import UserError
 from fp3o.networks.sharing import Sharing, sharing
-from fp3o.settings import Settings
 from fp3o.training.update import initialise, networks
 
 

@@ -7,7 +7,7 @@ import torch
 from synthetic import ACTIONS, SETTINGS, make_spec, with_settings
 from torch import Tensor, nn
 
-from fp3o.envs.protocol import ActionSpec
+from fp3o.envs.interface import ActionSpec
 from fp3o.networks.actor import Actor, Owners
 from fp3o.networks.critic import Critic
 from fp3o.networks.sharing import SHARINGS, sharing

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from fp3o.envs import make
+from fp3o.envs.interface import slot_seeds
 from fp3o.envs.options import SmacOptions
-from fp3o.envs.protocol import slot_seeds
 from fp3o.render import animation, smac
 
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 
-from fp3o import plan
-from fp3o.training import records
+from fp3o import config
+from fp3o.runs import layout, records
 
 # paper_figures/ is a folder of the repository, not an installed package.
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -31,7 +31,7 @@ class WriteRun(Protocol):
         score: float,
         *,
         suite: str | None = None,
-        overrides: dict[str, plan.Scalar] | None = None,
+        overrides: dict[str, config.Scalar] | None = None,
         changes: dict[str, Any] | None = None,
         final: Sequence[float] | None = None,
         evaluations: int = 24,
@@ -50,15 +50,15 @@ def write_run() -> WriteRun:
         score: float,
         *,
         suite: str | None = None,
-        overrides: dict[str, plan.Scalar] | None = None,
+        overrides: dict[str, config.Scalar] | None = None,
         changes: dict[str, Any] | None = None,
         final: Sequence[float] | None = None,
         evaluations: int = 24,
         columns: dict[str, Callable[[int], float]] | None = None,
     ) -> Path:
-        chosen = plan.load_suite(suite) if suite else None
-        resolved = plan.resolve(plan.Cell.parse(cell), overrides, chosen)
-        folder = plan.run_directory(root, resolved, seed)
+        chosen = config.load_suite(suite) if suite else None
+        resolved = config.resolve(config.Cell.parse(cell), overrides, chosen)
+        folder = layout.run_directory(root, resolved, seed)
         folder.mkdir(parents=True)
         wins, agents = cell.startswith("smac/"), 2 if cell.startswith("mpe/") else 1
         batch = resolved.settings.rollout_length * resolved.settings.rollout_threads

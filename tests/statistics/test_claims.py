@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from fp3o import plan
+from fp3o import config
 from fp3o.statistics import claims
 from fp3o.statistics.claims import CLAIMS, Finding
 from fp3o.statistics.suites import SuiteRuns
@@ -17,7 +17,7 @@ CHEETAH = "mamujoco/halfcheetah-6x1/full"
 
 
 def suite(root: Path) -> SuiteRuns:
-    return SuiteRuns(plan.load_suite("paper"), root)
+    return SuiteRuns(config.load_suite("paper"), root)
 
 
 def finding(name: str, root: Path) -> Finding:

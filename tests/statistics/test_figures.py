@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from fp3o import plan
+from fp3o import config
 from fp3o.report.page import figures_part
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
@@ -17,7 +17,7 @@ from paper_figures import __main__ as one_figure
 from paper_figures import cost as cost_figure
 from paper_figures import reproduction
 
-FIGURES = [artefact.name for artefact in plan.load_suite("paper").artefacts if artefact.kind == "figure"]
+FIGURES = [artefact.name for artefact in config.load_suite("paper").artefacts if artefact.kind == "figure"]
 CHEETAH = "mamujoco/halfcheetah-6x1/full"
 
 
@@ -77,15 +77,15 @@ def test_figures_of_battles_name_their_engine(
     monkeypatch.setattr(Figure, "savefig", watched)
     one_figure.main(["--suite", "paper", "--runs", str(runs), "--artefact", name, "--out", str(tmp_path)])
     assert ("battles: embedded engine, not StarCraft II" in texts) == battles
-    data = SuiteRuns(plan.load_suite("paper"), runs)
+    data = SuiteRuns(config.load_suite("paper"), runs)
     page = "".join(str(part) for part in figures_part(data, tmp_path))
     assert ("(embedded engine, not StarCraft II)" in page) == battles
 
 
-@pytest.mark.parametrize("suite", plan.suite_names())
+@pytest.mark.parametrize("suite", config.suite_names())
 def test_a_report_of_nothing_says_so(suite: str, tmp_path: Path) -> None:
     """Cells that are only timed have no runs to ask for their engine."""
-    page = "".join(str(part) for part in figures_part(SuiteRuns(plan.load_suite(suite), tmp_path), tmp_path))
+    page = "".join(str(part) for part in figures_part(SuiteRuns(config.load_suite(suite), tmp_path), tmp_path))
     assert "No figure drawn yet." in page
 
 

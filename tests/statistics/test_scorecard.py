@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fp3o import plan
+from fp3o import config
 from fp3o.errors import UserError
 from fp3o.statistics import cost, export, published, scorecard
 from fp3o.statistics.suites import SuiteRuns
@@ -35,7 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around
 
 @pytest.fixture(scope="module")
 def card(runs: Path) -> dict[str, Any]:
-    return scorecard.scorecard(SuiteRuns(plan.load_suite("paper"), runs))
+    return scorecard.scorecard(SuiteRuns(config.load_suite("paper"), runs))
 
 
 def test_coverage(card: dict[str, Any]) -> None:
@@ -80,7 +80,7 @@ def test_same_bytes_again_and_valid_json(runs: Path, tmp_path: Path) -> None:
 
 
 def test_an_empty_suite_has_a_scorecard(tmp_path: Path) -> None:
-    card = scorecard.scorecard(SuiteRuns(plan.load_suite("smoke"), tmp_path))
+    card = scorecard.scorecard(SuiteRuns(config.load_suite("smoke"), tmp_path))
     assert card["coverage"]["seeds_run"] == 0
     assert set(card["verdicts"]) == {"not run"}
 
@@ -89,7 +89,7 @@ def test_an_empty_suite_has_a_scorecard(tmp_path: Path) -> None:
 
 
 def test_scores_are_exported_long(runs: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(export.scores_csv(SuiteRuns(plan.load_suite("paper"), runs)))))
+    rows = list(csv.DictReader(io.StringIO(export.scores_csv(SuiteRuns(config.load_suite("paper"), runs)))))
     one = {row["statistic"]: row for row in rows if row["task"] == "simple-reference" and row["seed"] == "1"}
     assert set(one) == {"final", "last-10-mean", "last-10-median"}
     mappo = {row["statistic"]: row["value"] for row in rows if row["algorithm"] == "mappo" and row["seed"] == "1"}
@@ -102,7 +102,7 @@ def test_marl_eval_structure(tmp_path: Path, write_run: Any) -> None:
     write_run(tmp_path, "mpe/simple-reference/none/fp3o", 0, -5.0, final=[-4.0, -6.0])
     write_run(tmp_path, "mpe/simple-reference/none/fp3o", 1, -5.0, evaluations=3)
     write_run(tmp_path, "mpe/simple-reference/none/mappo", 0, -5.0, evaluations=20)
-    document = export.marl_eval(SuiteRuns(plan.load_suite("paper"), tmp_path))
+    document = export.marl_eval(SuiteRuns(config.load_suite("paper"), tmp_path))
     task = document["mpe"]["simple_reference"]
     assert set(task) == {"fp3o_none", "mappo_none"}
     lengths = {len(run) for algorithm in task.values() for run in algorithm.values()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fp3o import plan
+from fp3o import config
 from fp3o.errors import UserError
 from fp3o.statistics import published, tables
 from fp3o.statistics.suites import SuiteRuns
@@ -42,7 +42,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around
 
 @pytest.fixture(scope="module")
 def data(runs: Path) -> SuiteRuns:
-    return SuiteRuns(plan.load_suite("paper"), runs)
+    return SuiteRuns(config.load_suite("paper"), runs)
 
 
 def build(data: SuiteRuns, name: str) -> tables.Table:
@@ -112,10 +112,10 @@ def test_the_engine_is_named_and_never_mixed(data: SuiteRuns, tmp_path: Path, wr
 
 def test_a_small_budget_is_not_compared_with_the_paper(tmp_path: Path, write_run: Any) -> None:
     write_run(tmp_path, f"{CHEETAH}/fp3o", 0, 50.0, suite="quick")
-    quick = plan.load_suite("quick")
+    quick = config.load_suite("quick")
     text = tables.to_markdown(build(SuiteRuns(quick, tmp_path), "table-mamujoco"))
     assert "(n = 1/2)<br>paper 4128.3 ± 366.9<br>not compared" in text
-    steps = plan.resolve(plan.Cell.parse(f"{CHEETAH}/fp3o"), suite=quick).settings.total_steps
+    steps = config.resolve(config.Cell.parse(f"{CHEETAH}/fp3o"), suite=quick).settings.total_steps
     assert f"total_steps 10000000 → {steps} (suite quick)" in text
 
 
@@ -133,7 +133,7 @@ def test_same_bytes_again(runs: Path, tmp_path: Path) -> None:
     second = {path.name: path.read_bytes() for path in (tmp_path / "second").iterdir()}
     assert first == second
     assert {f"table-mamujoco.{suffix}" for suffix in ("csv", "md", "tex")} <= set(first)
-    assert len(first) == 3 * sum(artefact.kind == "table" for artefact in plan.load_suite("paper").artefacts)
+    assert len(first) == 3 * sum(artefact.kind == "table" for artefact in config.load_suite("paper").artefacts)
 
 
 @pytest.mark.parametrize("name", ["table-mamujoco", "table-smac", "table-mpe", "table-approximation"])

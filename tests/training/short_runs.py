@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from fp3o.plan import Cell, Plan, Scalar, resolve
-from fp3o.training import loop, records
+from fp3o.config import Cell, Plan, Scalar, resolve
+from fp3o.runs import records
+from fp3o.runs.folder import Interrupted
+from fp3o.training import loop
 from fp3o.training.progress import Progress
-from fp3o.training.run_folder import Interrupted
 
 # A rollout, a network and an evaluation as small as they can be while everything still takes part.
 TINY: dict[str, dict[str, Scalar]] = {

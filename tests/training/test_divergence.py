@@ -12,8 +12,9 @@ import torch
 from short_runs import documents, files, tiny_plan, train, train_interrupted
 
 from fp3o import cli
-from fp3o.envs.protocol import BatchEnv, Transition, slot_seeds
-from fp3o.training import checkpoint, loop, records
+from fp3o.envs.interface import BatchEnv, Transition, slot_seeds
+from fp3o.runs import checkpoint, records
+from fp3o.training import loop
 from fp3o.training.update import Learner
 
 SICK = 1  # the seed that breaks, in the second iteration

@@ -9,10 +9,10 @@ import pytest
 import torch
 from short_runs import documents, tiny_plan, train, train_interrupted
 
+from fp3o.config import Cell, algorithms, resolve, tasks
 from fp3o.envs import make
 from fp3o.networks.sharing import sharing as owners
-from fp3o.plan import Cell, algorithms, resolve, tasks
-from fp3o.training import checkpoint, records
+from fp3o.runs import checkpoint, records
 from fp3o.training.update import initialise, networks
 
 SHARINGS = ("full", "partial", "none")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fp3o.training import records
+from fp3o.runs import records
 
 CELL = "matrix/two-step/partial/fp3o"
 ITERATIONS = 6

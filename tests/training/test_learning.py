@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from short_runs import documents, train
 
-from fp3o.plan import Cell, Scalar, resolve
-from fp3o.training import records
+from fp3o.config import Cell, Scalar, resolve
+from fp3o.runs import records
 
 # Without the GRU, with more steps on smaller minibatches and a nearer horizon: a third of a minute instead of minutes.
 SHORT: dict[str, Scalar] = {"recurrent": False, "minibatches": 8, "gamma": 0.9, "total_steps": 60 * 3200}

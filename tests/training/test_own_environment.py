@@ -12,7 +12,7 @@ import pytest
 from short_runs import documents
 
 from fp3o import cli
-from fp3o.training import records
+from fp3o.runs import records
 from fp3o.training.progress import Progress
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

@@ -1,4 +1,4 @@
-"""Numbers of a short run of every algorithm, pinned: whoever changes them bumps PROTOCOL in fp3o/plan.py.
+"""Numbers of a short run of every algorithm, pinned: whoever changes them bumps PROTOCOL in fp3o/config/resolution.py.
 
 A thousandth of tolerance lets rounding differ between machines and versions; another formula shows at once.
 """
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fp3o import plan as planning
+from fp3o import config
 from fp3o.envs import make
 from fp3o.networks.sharing import sharing
 from fp3o.training.randomness import Draws
@@ -30,7 +30,7 @@ PINNED = {
 def fingerprint(algorithm: str) -> tuple[float, float, float]:
     """Projections of trunk, head and critic on fixed random directions after three iterations of a small game."""
     torch.set_num_threads(1)
-    plan = planning.resolve(planning.Cell.parse(f"matrix/continuous/partial/{algorithm}"))
+    plan = config.resolve(config.Cell.parse(f"matrix/continuous/partial/{algorithm}"))
     env = make("matrix", "continuous", plan.settings.rollout_threads)
     owners = sharing("partial", env.spec.agent_types)
     initial = initialise(*networks(env.spec, owners, algorithm, plan.settings), [7])
@@ -47,8 +47,8 @@ def fingerprint(algorithm: str) -> tuple[float, float, float]:
     return values[0], values[1], values[2]
 
 
-@pytest.mark.parametrize("algorithm", planning.algorithms())
+@pytest.mark.parametrize("algorithm", config.algorithms())
 def test_numbers_of_the_protocol(algorithm: str) -> None:
-    assert planning.PROTOCOL == PINNED_PROTOCOL, "pin the new protocol's numbers: they are printed by this test"
+    assert config.PROTOCOL == PINNED_PROTOCOL, "pin the new protocol's numbers: they are printed by this test"
     found = fingerprint(algorithm)
     assert found == pytest.approx(PINNED[algorithm], rel=1e-3), f"{algorithm}: {found}; bump PROTOCOL if this is meant"

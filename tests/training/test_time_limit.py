@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from short_runs import tiny_plan
 
+from fp3o.config import Plan
 from fp3o.envs import make
-from fp3o.envs.protocol import BatchEnv, Snapshot, Transition, slot_seeds
+from fp3o.envs.interface import BatchEnv, Snapshot, Transition, slot_seeds
 from fp3o.networks.sharing import sharing
-from fp3o.plan import Plan
 from fp3o.training.rollout import Collector
 from fp3o.training.update import Learner, initialise, networks
 

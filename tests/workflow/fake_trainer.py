@@ -15,9 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-from fp3o import plan
-from fp3o.training import records
-from fp3o.training.atomic import write_atomically
+from fp3o import config
+from fp3o.runs import layout, records
+from fp3o.runs.atomic import write_atomically
 
 ITERATIONS = 8
 
@@ -50,7 +50,7 @@ def load_state(path: Path) -> tuple[int, int]:
     return state["iteration"], state["resumes"] + 1
 
 
-def publish(folder: Path, resolved: plan.Plan, seed: int, seeds: tuple[int, ...], resumes: int) -> None:
+def publish(folder: Path, resolved: config.Plan, seed: int, seeds: tuple[int, ...], resumes: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rows = [",".join(records.EVALUATION_COLUMNS)]
     for iteration in range(1, ITERATIONS + 1):
@@ -96,12 +96,12 @@ def publish(folder: Path, resolved: plan.Plan, seed: int, seeds: tuple[int, ...]
 
 
 def train(cell: str, options: dict[str, str], settings: dict[str, str]) -> None:
-    suite = plan.load_suite(options["--suite"]) if "--suite" in options else None
-    resolved = plan.resolve(plan.Cell.parse(cell), settings, suite)
-    seeds = plan.parse_seeds(options["--seeds"])
-    root = plan.suite_root(suite.name) if suite else Path(options["--out"])
+    suite = config.load_suite(options["--suite"]) if "--suite" in options else None
+    resolved = config.resolve(config.Cell.parse(cell), settings, suite)
+    seeds = config.parse_seeds(options["--seeds"])
+    root = layout.suite_root(suite.name) if suite else Path(options["--out"])
     runs = root / "runs" if suite else root
-    state = plan.scratch_directory(root / "scratch", resolved, seeds) / "resume.safetensors"
+    state = layout.scratch_directory(root / "scratch", resolved, seeds) / "resume.safetensors"
     iteration, resumes = load_state(state)
     journal(f"start {cell} {os.getpid()} {iteration}")
     print(f"resume from iteration {iteration}" if iteration else "start afresh", flush=True)
@@ -119,7 +119,7 @@ def train(cell: str, options: dict[str, str], settings: dict[str, str]) -> None:
         if where and where in cell and iteration == int(at) and not resumes:
             sys.exit("injected failure")
     for seed in seeds:
-        publish(plan.run_directory(runs, resolved, seed), resolved, seed, seeds, resumes)
+        publish(layout.run_directory(runs, resolved, seed), resolved, seed, seeds, resumes)
     state.unlink()
     journal(f"end {cell}")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from harness import Checkout, clone
 
-from fp3o import upkeep
+from fp3o.workflow import store
 
 pytestmark = pytest.mark.slow
 
@@ -165,7 +165,7 @@ def test_save_removes_what_is_superseded_and_prune_what_is_no_longer_planned(sav
 
 def test_save_refuses_a_store_that_would_be_too_large(saved: Checkout) -> None:
     big = next(saved.path.glob("results/paper/runs/smac/3s5z/full/happo/*/seed-0/checkpoint.safetensors"))
-    big.write_bytes(os.urandom(upkeep.STORE_LIMIT + 1))
+    big.write_bytes(os.urandom(store.STORE_LIMIT + 1))
     lock = (saved.path / "dvc.lock").read_bytes()
     done = saved.run("fp3o", "save", check=False)
     assert done.returncode == 2

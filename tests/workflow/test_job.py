@@ -10,20 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from fp3o import job
+from fp3o.workflow import jobs
 
 
 def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert job.devices("none") == []
-    assert job.devices("0, 1") == ["0", "1"]
+    assert jobs.devices("none") == []
+    assert jobs.devices("0, 1") == ["0", "1"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
-    assert job.devices("auto") == ["2", "3"]
+    assert jobs.devices("auto") == ["2", "3"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    assert job.devices("auto") == []
+    assert jobs.devices("auto") == []
 
 
 def run(log: Path, code: str, *options: str, temporary: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "fp3o.job", "--log", str(log), *options, "--", sys.executable, "-c", code]
+    python = sys.executable
+    command = [python, "-m", "fp3o.workflow.jobs", "--log", str(log), *options, "--", python, "-c", code]
     return subprocess.Popen(command, env={**os.environ, "TMPDIR": str(temporary)})
 
 
@@ -36,18 +37,18 @@ def test_logs_are_appended_and_the_exit_code_is_the_commands(tmp_path: Path) -> 
     )
     lines = log.read_text().splitlines()
     assert [line for line in lines if not line.startswith("---")] == ["one", "two"]
-    assert job.attempts(log) == 2
-    assert job.attempts(tmp_path / "absent.log") == 0
+    assert jobs.attempts(log) == 2
+    assert jobs.attempts(tmp_path / "absent.log") == 0
 
 
 def test_a_slot_is_held_until_the_process_is_gone_even_by_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(jobs.tempfile, "gettempdir", lambda: str(tmp_path))
     ready = tmp_path / "ready"
     code = f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
     process = run(tmp_path / "a.log", code, "--gpus", "7", temporary=tmp_path)
     while not ready.exists():
         assert process.poll() is None
-    descriptor = os.open(job.slot_folder() / "7.0", os.O_RDWR)
+    descriptor = os.open(jobs.slot_folder() / "7.0", os.O_RDWR)
     with pytest.raises(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     process.kill()
@@ -57,9 +58,9 @@ def test_a_slot_is_held_until_the_process_is_gone_even_by_kill(tmp_path: Path, m
 
 
 def test_slots_fill_every_device_before_any_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job.tempfile, "gettempdir", lambda: str(tmp_path))
-    assert [job.take_slot(["0", "1"], 2, exclusive=False) for _ in range(4)] == ["0", "1", "0", "1"]
-    assert job.take_slot([], 2, exclusive=False) is None
+    monkeypatch.setattr(jobs.tempfile, "gettempdir", lambda: str(tmp_path))
+    assert [jobs.take_slot(["0", "1"], 2, exclusive=False) for _ in range(4)] == ["0", "1", "0", "1"]
+    assert jobs.take_slot([], 2, exclusive=False) is None
 
 
 def test_exclusive_takes_every_slot(tmp_path: Path) -> None:

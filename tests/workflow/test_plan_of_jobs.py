@@ -11,7 +11,7 @@ import pytest
 import yaml
 from harness import ROOT, Checkout
 
-from fp3o import plan
+from fp3o import config
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_a_wrong_configuration_is_named(checkout: Checkout, argument: str, named
 
 
 def test_the_paper_suite_is_exactly_the_planned_jobs(full: Checkout) -> None:
-    suite = plan.load_suite("paper")
+    suite = config.load_suite("paper")
     kinds = [artefact.kind for artefact in suite.artefacts]
     jobs = full.planned_jobs("-q", "rules")
     assert jobs["train_s0_4"] == len(suite.runs()) >= 895 / 5
@@ -49,7 +49,7 @@ def test_the_real_game_has_all_of_the_papers_battles() -> None:
     embedded, real = (
         {
             artefact.name: [cell.id for cell in artefact.cells if cell.domain == "smac"]
-            for artefact in plan.load_suite(name).artefacts
+            for artefact in config.load_suite(name).artefacts
             if any(cell.domain == "smac" for cell in artefact.cells)
         }
         for name in ("paper", "paper-sc2")
@@ -59,9 +59,9 @@ def test_the_real_game_has_all_of_the_papers_battles() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.yaml")), ids=lambda path: path.stem)
 def test_suites_with_battles_name_their_engine(path: Path) -> None:
-    if path.stem not in plan.suite_names():
+    if path.stem not in config.suite_names():
         return
-    suite = plan.load_suite(path.stem)
+    suite = config.load_suite(path.stem)
     for cell in {cell for artefact in suite.artefacts for cell in artefact.cells if cell.domain == "smac"}:
         assert any("backend" in values for values in suite.overrides_of(cell)), cell.id
 
@@ -75,7 +75,7 @@ def test_a_suite_may_not_leave_the_engine_to_the_machine(checkout: Checkout) -> 
 
 
 def test_a_table_alone_needs_its_cells_alone(full: Checkout) -> None:
-    cells = {cell.id for cell in plan.load_suite("paper").artefact("table-mpe").cells}
+    cells = {cell.id for cell in config.load_suite("paper").artefact("table-mpe").cells}
     assert full.trainings("results/paper/tables/table-mpe.csv") == {f"{cell} train_s0_4" for cell in cells}
 
 

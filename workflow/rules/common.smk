@@ -1,4 +1,4 @@
-# Names and helpers of all rules; nothing is decided here that fp3o.plan does not decide.
+# Names and helpers of all rules; nothing is decided here that fp3o.config does not decide.
 import base64
 import json
 import os
@@ -9,22 +9,25 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, workflow.basedir)
 
-from fp3o import cost, job, plan, provenance
+from fp3o.config import load_suite, resolve, seed_blocks, seeds_text
+from fp3o.errors import UserError
+from fp3o.runs import layout
+from fp3o.workflow import cost, jobs, manifest
 from fp3o.statistics.columns import cells_of
 
-job.reach_commands()
+jobs.reach_commands()
 
 PYTHON = sys.executable
 SUITE = config["suite"]
-ROOT = str(plan.suite_root(SUITE))
+ROOT = str(layout.suite_root(SUITE))
 try:
-    suite = plan.load_suite(SUITE)
+    suite = load_suite(SUITE)
     planned = suite.runs()
-except plan.UserError as error:
+except UserError as error:
     raise WorkflowError(str(error)) from None
 
 # Parts of a job's command line that do not belong to any rule.
-JOB = f"{PYTHON} -m fp3o.job --gpus {config['gpus']} --per-gpu {config['jobs_per_gpu']}"
+JOB = f"{PYTHON} -m fp3o.workflow.jobs --gpus {config['gpus']} --per-gpu {config['jobs_per_gpu']}"
 
 
 wildcard_constraints:
@@ -71,7 +74,7 @@ def runs_of_suite(wildcards):
 
 def cost_runs(wildcards):
     cells = [cell for artefact in suite.artefacts if artefact.kind == "cost" for cell in artefact.cells]
-    names = [str(cost.measurement_path(SUITE, plan.resolve(cell, suite=suite))) for cell in cells]
+    names = [str(cost.measurement_path(SUITE, resolve(cell, suite=suite))) for cell in cells]
     return [name for name in names if os.path.exists(name)] if only_available() else names
 
 
@@ -83,7 +86,7 @@ def write_plans():
     """What each artefact is made of, as files: a changed plan is a changed input, an equal one keeps its time."""
     for artefact in suite.artefacts:
         if artefact.kind == "cost":
-            cells = [(plan.resolve(cell, suite=suite), artefact.seeds) for cell in artefact.cells]
+            cells = [(resolve(cell, suite=suite), artefact.seeds) for cell in artefact.cells]
         else:
             cells = [suite.run(cell.id) for cell in cells_of(suite, artefact)]
         content = {
@@ -103,7 +106,7 @@ def write_plans():
 
 
 def stop_unless_pulled():
-    if not config["retrain"] and (message := provenance.guard_message(suite)):
+    if not config["retrain"] and (message := manifest.guard_message(suite)):
         raise WorkflowError(message)
 
 
@@ -122,7 +125,7 @@ def trust_finished_runs():
 
 
 def summarise_failures():
-    for line in provenance.report_failures(suite):
+    for line in manifest.report_failures(suite):
         print(line, file=sys.stderr)
 
 
@@ -130,7 +133,7 @@ write_plans()
 trust_finished_runs()
 
 ALL_PLANS = [plan_file(artefact.name) for artefact in suite.artefacts]
-RUNS = [run_file(resolved, seed, name) for resolved, seeds in planned for seed in seeds for name in plan.RUN_FILES]
+RUNS = [run_file(resolved, seed, name) for resolved, seeds in planned for seed in seeds for name in layout.RUN_FILES]
 STATISTICS_CODE = sorted(str(p) for p in Path("fp3o/statistics").glob("*.py"))
 FIGURE_CODE = sorted(str(p) for p in Path("paper_figures").glob("*.*"))
 REPORT_CODE = sorted(str(p) for p in Path("fp3o/report").glob("*.*"))

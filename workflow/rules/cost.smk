@@ -13,7 +13,7 @@ rule cost_run:
         "../../environment.yml"
     threads: os.cpu_count()
     shell:
-        f"{JOB} --exclusive --log {{log}} -- {PYTHON} -m fp3o.cost measure {{wildcards.cell}} --suite {SUITE}"
+        f"{JOB} --exclusive --log {{log}} -- {PYTHON} -m fp3o.workflow.cost measure {{wildcards.cell}} --suite {SUITE}"
 
 
 rule cost:
@@ -27,7 +27,7 @@ rule cost:
     conda:
         "../../environment.yml"
     shell:
-        f"{PYTHON} -m fp3o.cost table --suite {SUITE} > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.cost table --suite {SUITE} > {{log}} 2>&1"
 
 
 rule table_cost:

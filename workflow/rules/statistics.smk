@@ -18,7 +18,7 @@ rule cell:
     conda:
         "../../environment.yml"
     shell:
-        f"{PYTHON} -m fp3o.provenance cell {{wildcards.cell}} --suite {SUITE} > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest cell {{wildcards.cell}} --suite {SUITE} > {{log}} 2>&1"
 
 
 rule table:
@@ -53,7 +53,7 @@ rule manifest:
     conda:
         "../../environment.yml"
     shell:
-        f"{PYTHON} -m fp3o.provenance manifest --suite {SUITE} > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest manifest --suite {SUITE} > {{log}} 2>&1"
 
 
 rule metrics:
@@ -68,7 +68,7 @@ rule metrics:
     conda:
         "../../environment.yml"
     shell:
-        f"{PYTHON} -m fp3o.provenance metrics --suite {SUITE} > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest metrics --suite {SUITE} > {{log}} 2>&1"
 
 
 rule scorecard:

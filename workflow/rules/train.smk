@@ -3,7 +3,7 @@
 # results/<suite>/scratch, which is no declared output, because Snakemake deletes those before a job starts.
 BLOCKS = {}
 for resolved, seeds in planned:
-    for block in plan.seed_blocks(seeds, suite.seed_block):
+    for block in seed_blocks(seeds, suite.seed_block):
         BLOCKS.setdefault(block, []).append(resolved.cell.id)
 
 for block, cells in BLOCKS.items():
@@ -12,7 +12,7 @@ for block, cells in BLOCKS.items():
         name:
             f"train_s{block[0]}_{block[-1]}"
         output:
-            [f"{ROOT}/runs/{{cell}}/{{digest}}/seed-{seed}/{file}" for seed in block for file in plan.RUN_FILES],
+            [f"{ROOT}/runs/{{cell}}/{{digest}}/seed-{seed}/{file}" for seed in block for file in layout.RUN_FILES],
         log:
             f"{ROOT}/logs/train/{{cell}}/{{digest}}-s{block[0]}_{block[-1]}.log",
         wildcard_constraints:
@@ -21,6 +21,6 @@ for block, cells in BLOCKS.items():
             "../../environment.yml"
         threads: 1
         shell:
-            f"{JOB} --log {{log}} -- fp3o train {{wildcards.cell}} --suite {SUITE} --seeds {plan.seeds_text(block)}"
+            f"{JOB} --log {{log}} -- fp3o train {{wildcards.cell}} --suite {SUITE} --seeds {seeds_text(block)}"
             " --threads {threads}"
             ' || {{ code=$?; echo "--- exit code $code" >> {log}; exit $code; }}'

@@ -12,10 +12,7 @@ from mujoco import batch
 from numpy.typing import NDArray
 
 from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads
-from fp3o.envs.mamujoco import bodies, kernels, models
-from fp3o.envs.mamujoco.layout import Features, Layout, lay_out
-from fp3o.envs.options import REVISIONS, MamujocoOptions
-from fp3o.envs.protocol import (
+from fp3o.envs.interface import (
     ActionSpec,
     Bools,
     Doubles,
@@ -26,6 +23,9 @@ from fp3o.envs.protocol import (
     Transition,
     episode_generator,
 )
+from fp3o.envs.mamujoco import bodies, kernels, models
+from fp3o.envs.mamujoco.layout import Features, Layout, lay_out
+from fp3o.envs.options import REVISIONS, MamujocoOptions
 from fp3o.errors import UserError, unknown
 
 # A step of 20 HalfCheetahs took 1.12 ms on one thread of a 16-core host, 0.49 on two, 0.26 on four, 0.18 on ten.

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.protocol import Bools, Doubles, Floats
+from fp3o.envs.interface import Bools, Doubles, Floats
 
 
 class Plan(NamedTuple):

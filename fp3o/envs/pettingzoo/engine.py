@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots, processors
+from fp3o.envs.interface import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import REVISIONS, PettingzooOptions
 from fp3o.envs.pettingzoo.child import child_environment, how_it_ended
 from fp3o.envs.pettingzoo.memory import Board, View, attach, unnamed_file
 from fp3o.envs.pettingzoo.spaces import Description
-from fp3o.envs.protocol import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.errors import UserError
 
 # Importing a simulator and building environments may take longer than any step.

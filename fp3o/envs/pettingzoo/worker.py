@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from fp3o.envs.interface import episode_generator
 from fp3o.envs.pettingzoo.factory import build, load_factory, one_line, provenance
 from fp3o.envs.pettingzoo.memory import Board, View, attach
 from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, describe
-from fp3o.envs.protocol import episode_generator
 
 
 def episode_seed(slot_seed: int, episode: int) -> int:

@@ -20,9 +20,9 @@ import jsonschema
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.protocol import Episode
+from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
-from fp3o.training.atomic import disk_errors, write_atomically
+from fp3o.runs.atomic import disk_errors, write_atomically
 
 EVALUATIONS = "evaluations.csv"
 ITERATIONS = "iterations.csv"

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from fp3o import plan
+from fp3o import config
+from fp3o.config import Cell, load_suite, resolution, resolve
 from fp3o.envs.options import REVISIONS
 from fp3o.errors import UserError
-from fp3o.plan import Cell, load_suite, resolve
+from fp3o.runs import layout
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def settings(cell: str, **overrides: plan.Scalar) -> plan.Settings:
+def settings(cell: str, **overrides: config.Scalar) -> config.Settings:
     return resolve(Cell.parse(cell), overrides).settings
 
 
@@ -151,11 +152,11 @@ def test_matching_degree_rollouts_hold_steps_times_two_agents(variant: str, size
 
 def test_every_cell_and_variant_resolves() -> None:
     seen: dict[str, str] = {}
-    for domain in plan.domains():
-        for task in plan.tasks(domain):
-            for sharing in plan.SHARINGS:
-                for algorithm in plan.algorithms():
-                    for variant in ("", *plan.variants(algorithm)):
+    for domain in config.domains():
+        for task in config.tasks(domain):
+            for sharing in config.SHARINGS:
+                for algorithm in config.algorithms():
+                    for variant in ("", *config.variants(algorithm)):
                         p = resolve(Cell(domain, task, sharing, algorithm, variant))
                         assert seen.setdefault(p.digest, p.cell.id) == p.cell.id
     assert len(seen) > 1900
@@ -204,7 +205,7 @@ ANT = "mamujoco/ant-2x4/full/mappo"
     ],
 )
 def test_a_bad_override_is_one_line_naming_cell_key_and_allowed_values(
-    cell: str, key: str, value: plan.Scalar, names: list[str]
+    cell: str, key: str, value: config.Scalar, names: list[str]
 ) -> None:
     with pytest.raises(UserError) as error:
         resolve(Cell.parse(cell), {key: value})
@@ -242,7 +243,7 @@ def test_a_digest_is_a_function_of_the_configuration_alone() -> None:
     first = resolve(Cell.parse(ANT)).digest
     assert len(first) == 10
     assert resolve(Cell.parse(ANT), {"clip": 0.2, "epochs": "5"}).digest == first
-    code = f"from fp3o.plan import *; print(resolve(Cell.parse({ANT!r})).digest)"
+    code = f"from fp3o.config import *; print(resolve(Cell.parse({ANT!r})).digest)"
     again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert again.stdout.strip() == first
 
@@ -257,8 +258,8 @@ def test_settings_of_other_algorithms_are_not_hashed() -> None:
     mappo = resolve(Cell.parse(ANT)).configuration()["settings"]
     assert "epochs_dependent" not in mappo
     assert "epochs_dependent" in resolve(Cell.parse("mamujoco/ant-2x4/full/fp3o")).configuration()["settings"]
-    assert set(plan.READERS) <= set(plan.SETTING_TYPES)
-    assert set(plan.BOUNDS) == {n for n, kind in plan.SETTING_TYPES.items() if kind in (int, float)}
+    assert set(config.READERS) <= set(resolution.SETTING_TYPES)
+    assert set(config.BOUNDS) == {n for n, kind in resolution.SETTING_TYPES.items() if kind in (int, float)}
 
 
 def test_engine_revision_protocol_and_options_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +267,7 @@ def test_engine_revision_protocol_and_options_are_hashed(monkeypatch: pytest.Mon
     digests = {resolve(cell).digest, resolve(cell, {"backend": "starcraft2"}).digest}
     monkeypatch.setitem(REVISIONS, "smac", 1_000_000)
     digests.add(resolve(cell).digest)
-    monkeypatch.setattr(plan, "PROTOCOL", 1_000_000)
+    monkeypatch.setattr(resolution, "PROTOCOL", 1_000_000)
     digests.add(resolve(cell).digest)
     assert len(digests) == 4
 
@@ -275,29 +276,29 @@ def test_engine_revision_protocol_and_options_are_hashed(monkeypatch: pytest.Mon
 
 
 def test_seeds() -> None:
-    assert plan.parse_seeds("0-4") == (0, 1, 2, 3, 4)
-    assert plan.parse_seeds("7, 1-2,2") == (1, 2, 7)
-    assert plan.seeds_text((7, 1, 2)) == "1-2,7"
+    assert config.parse_seeds("0-4") == (0, 1, 2, 3, 4)
+    assert config.parse_seeds("7, 1-2,2") == (1, 2, 7)
+    assert config.seeds_text((7, 1, 2)) == "1-2,7"
     for text in ("", "a", "4-0", "-1", "1-"):
         with pytest.raises(UserError, match="allowed"):
-            plan.parse_seeds(text)
+            config.parse_seeds(text)
 
 
 def test_a_sixth_seed_leaves_the_first_block_alone() -> None:
-    assert plan.seed_blocks(range(5)) == [(0, 1, 2, 3, 4)]
-    assert plan.seed_blocks(range(6)) == [(0, 1, 2, 3, 4), (5,)]
-    assert plan.seed_blocks([1, 3], size=2) == [(1,), (3,)]
+    assert config.seed_blocks(range(5)) == [(0, 1, 2, 3, 4)]
+    assert config.seed_blocks(range(6)) == [(0, 1, 2, 3, 4), (5,)]
+    assert config.seed_blocks([1, 3], size=2) == [(1,), (3,)]
 
 
 def test_paths() -> None:
     p = resolve(Cell.parse(ANT))
-    assert plan.run_directory(Path("r"), p, 3) == Path(f"r/{ANT}/{p.digest}/seed-3")
-    assert plan.scratch_directory(Path("s"), p, range(5)) == Path(f"s/{ANT}/{p.digest}/seeds-0-4")
-    assert plan.suite_root("smoke") == Path("results/smoke")
+    assert layout.run_directory(Path("r"), p, 3) == Path(f"r/{ANT}/{p.digest}/seed-3")
+    assert layout.scratch_directory(Path("s"), p, range(5)) == Path(f"s/{ANT}/{p.digest}/seeds-0-4")
+    assert layout.suite_root("smoke") == Path("results/smoke")
 
 
 def test_planning_imports_neither_torch_nor_snakemake() -> None:
-    code = "import sys; from fp3o import plan; plan.load_suite('paper').runs()"
+    code = "import sys; from fp3o import config; config.load_suite('paper').runs()"
     code += "; print(sorted({'torch', 'snakemake'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
@@ -354,7 +355,7 @@ def test_the_control_has_every_row_of_the_main_tables() -> None:
 def test_small_suites_say_where_they_leave_the_paper(name: str) -> None:
     suite = load_suite(name)
     runs = suite.runs()
-    assert {p.cell.algorithm for p, _ in runs} == set(plan.algorithms())
+    assert {p.cell.algorithm for p, _ in runs} == set(config.algorithms())
     assert {p.cell.sharing for p, _ in runs} == {"full", "partial", "none"}
     for p, _ in runs:
         if p.cell.domain in ("mamujoco", "mpe", "smac"):
@@ -363,10 +364,10 @@ def test_small_suites_say_where_they_leave_the_paper(name: str) -> None:
 
 
 @pytest.fixture
-def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], plan.Suite]:
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], config.Suite]:
     """A repository whose smoke suite has one text replaced."""
 
-    def edit(old: str, new: str) -> plan.Suite:
+    def edit(old: str, new: str) -> config.Suite:
         (tmp_path / "benchmarks").mkdir()
         (tmp_path / "workflow" / "schemas").mkdir(parents=True)
         for name in ("benchmarks/tasks.yaml", "workflow/schemas/suite.schema.yaml"):
@@ -392,14 +393,14 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, st
     ],
 )
 def test_a_typing_error_in_a_suite_is_named(
-    edited: Callable[[str, str], plan.Suite], old: str, new: str, names: list[str]
+    edited: Callable[[str, str], config.Suite], old: str, new: str, names: list[str]
 ) -> None:
     with pytest.raises(UserError) as error:
         edited(old, new)
     assert all(name in str(error.value) for name in names), error.value
 
 
-def test_an_unknown_setting_in_a_suite_is_named(edited: Callable[[str, str], plan.Suite]) -> None:
+def test_an_unknown_setting_in_a_suite_is_named(edited: Callable[[str, str], config.Suite]) -> None:
     suite = edited("rollout_length: 20", "rollout_lenght: 20")
     with pytest.raises(UserError, match=r"rollout_lenght.*suite smoke"):
         suite.runs()

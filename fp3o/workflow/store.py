@@ -20,8 +20,10 @@ from typing import Any
 
 import yaml
 
-from fp3o import job, plan, provenance
+from fp3o import config
 from fp3o.errors import UserError
+from fp3o.runs import layout
+from fp3o.workflow import jobs, manifest
 
 # The store travels with the repository, so it stays small; a larger one is a remote of one's own.
 STORE = Path("artifacts")
@@ -43,12 +45,12 @@ def save(message: str = "") -> list[str]:
     One process at a time: others wait. Runs that are being written are left for the next save. With a message the
     staged files are committed.
     """
-    job.reach_commands()
-    suite = plan.load_suite(TRACKED)
+    jobs.reach_commands()
+    suite = config.load_suite(TRACKED)
     with _alone():
-        objects = _finished_objects(plan.suite_root(TRACKED) / "runs")
+        objects = _finished_objects(layout.suite_root(TRACKED) / "runs")
         _refuse_if_too_large(objects)
-        provenance.write_json(provenance.manifest_path(TRACKED), provenance.manifest(suite))
+        manifest.write_json(manifest.manifest_path(TRACKED), manifest.manifest(suite))
         deadline = time.monotonic() + LOCK_WAIT_SECONDS
         while True:
             _dvc("commit", "--force", STAGE)
@@ -60,7 +62,7 @@ def save(message: str = "") -> list[str]:
                 raise UserError(f"{len(absent)} files could not be stored, e.g. {absent[0]}: they keep changing")
             time.sleep(RETRY_SECONDS)
         removed = _prune_store(delete=True)
-        lines = [f"{len(objects)} files of {len(provenance.manifest(suite)['runs'])} runs are in {STORE}/"]
+        lines = [f"{len(objects)} files of {len(manifest.manifest(suite)['runs'])} runs are in {STORE}/"]
         lines += [f"{len(removed)} superseded objects removed from {STORE}/"] if removed else []
         return lines + _stage_in_git(message)
 
@@ -125,11 +127,11 @@ def _refuse_if_too_large(objects: dict[str, tuple[Path, int]]) -> None:
 def _stage_in_git(message: str) -> list[str]:
     if not Path(".git").exists():
         return ["no git here: nothing staged"]
-    root = plan.suite_root(TRACKED)
+    root = layout.suite_root(TRACKED)
     wanted = [
         Path("dvc.lock"),
         STORE,
-        provenance.manifest_path(TRACKED),
+        manifest.manifest_path(TRACKED),
         *(root / name for name in ("metrics.json", "scorecard.json", "tables", "cost", "cost.csv")),
     ]
     paths = [str(path) for path in wanted if path.exists()]
@@ -143,13 +145,13 @@ def _stage_in_git(message: str) -> list[str]:
 # --- prune ---------------------------------------------------------------------------------------------------------
 
 
-def prune(suite: plan.Suite, delete: bool = False) -> list[str]:
+def prune(suite: config.Suite, delete: bool = False) -> list[str]:
     """List what nothing refers to any more, one line each; with `delete`, remove it.
 
     Run and scratch folders whose digest the suite does not plan; for the suite under DVC also objects of the store that
     no current run has. Runs saved earlier stay in git's history.
     """
-    root = plan.suite_root(suite.name)
+    root = layout.suite_root(suite.name)
     planned = {(resolved.cell.id, resolved.digest) for resolved, _ in suite.runs()}
     old = [
         path

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fp3o.envs.protocol import Episode
+from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
-from fp3o.training import records
-from fp3o.training.records import CsvLog
+from fp3o.runs import records
+from fp3o.runs.records import CsvLog
 
 EPISODES = [Episode(0, 1234.56789, 411.522630, 25, None), Episode(1, -1e-7, -1e-7, 1000, True)]
 

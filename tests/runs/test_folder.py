@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from fp3o.config import Cell, Plan, resolve
 from fp3o.errors import UserError
-from fp3o.plan import Cell, Plan, resolve, scratch_directory
-from fp3o.training import records
-from fp3o.training.run_folder import Interrupt, Interrupted, RunFolder
+from fp3o.runs import records
+from fp3o.runs.folder import Interrupt, Interrupted, RunFolder
+from fp3o.runs.layout import scratch_directory
 
 FILES = (records.EVALUATIONS, records.ITERATIONS, records.CHECKPOINT)
 

@@ -18,14 +18,14 @@ from short_runs import begin, documents, tiny_plan, train, train_interrupted
 from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
+from fp3o.config import Plan
 from fp3o.envs import make
-from fp3o.envs.protocol import EnvSpec, slot_seeds
+from fp3o.envs.interface import EnvSpec, slot_seeds
 from fp3o.errors import UserError
 from fp3o.networks import stacked
 from fp3o.networks.sharing import sharing
-from fp3o.plan import Plan
-from fp3o.training import paths
-from fp3o.training.paths import ComputePath, GraphStepper, ahead_of_time, compiled
+from fp3o.training import execution
+from fp3o.training.execution import ComputePath, GraphStepper, ahead_of_time, compiled
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collector
 from fp3o.training.step import Compiler, Stepper
@@ -177,7 +177,7 @@ def test_a_gpu_agrees_with_the_cpu(cell: str, path: str, monkeypatch: pytest.Mon
 def test_a_path_is_possible_where_it_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, has_compiler = False, True
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-    monkeypatch.setattr(paths, "_c_compiler", lambda: "cc" if has_compiler else None)
+    monkeypatch.setattr(execution, "_c_compiler", lambda: "cc" if has_compiler else None)
     eager_path = ComputePath("eager", "cpu", torch.__version__, 1, "")
     ahead = ComputePath("compiled", "cpu", torch.__version__, 1, "")
     beside = ComputePath("compiled", "cpu", torch.__version__, 1, "", acts_ahead=False)

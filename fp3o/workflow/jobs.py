@@ -1,4 +1,4 @@
-"""Run one command as a job of the workflow: `python -m fp3o.job --log FILE [--gpus LIST] -- COMMAND…`.
+"""Run one command as a job of the workflow: `python -m fp3o.workflow.jobs --log FILE [--gpus LIST] -- COMMAND…`.
 
 Two things Snakemake does not do: say *which* GPU a job gets (a slot held by a file lock, any number of jobs per
 device), and keep the log of a first attempt when a job is retried (Snakemake deletes FILE then; it is a second name

@@ -1,9 +1,9 @@
 """What a suite has on disk: the manifest of its runs, one summary per cell, failures, and the guard against a forgotten
 `dvc pull`. Imports no torch.
 
-    python -m fp3o.provenance manifest --suite paper     results/paper/manifest.json
-    python -m fp3o.provenance metrics --suite paper      results/paper/metrics.json (for `dvc metrics diff`)
-    python -m fp3o.provenance cell --suite paper CELL    results/paper/cells/CELL.json
+    python -m fp3o.workflow.manifest manifest --suite paper     results/paper/manifest.json
+    python -m fp3o.workflow.manifest metrics --suite paper      results/paper/metrics.json (for `dvc metrics diff`)
+    python -m fp3o.workflow.manifest cell --suite paper CELL    results/paper/cells/CELL.json
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fp3o import job, plan
+from fp3o import config
 from fp3o.errors import UserError
-from fp3o.training.atomic import write_atomically
+from fp3o.runs import layout
+from fp3o.runs.atomic import write_atomically
+from fp3o.workflow import jobs
 
 LOG_LINES = 20
 
@@ -26,7 +28,7 @@ LOG_LINES = 20
 class PlannedRun(NamedTuple):
     """One seed of one cell of a suite."""
 
-    plan: plan.Plan
+    plan: config.Plan
     seed: int
 
     @property
@@ -36,27 +38,27 @@ class PlannedRun(NamedTuple):
 
     def document(self, suite: str) -> Path:
         """Its run.json; there if and only if the run is complete."""
-        return plan.run_directory(plan.suite_root(suite) / "runs", self.plan, self.seed) / "run.json"
+        return layout.run_directory(layout.suite_root(suite) / "runs", self.plan, self.seed) / "run.json"
 
 
-def planned_runs(suite: plan.Suite) -> list[PlannedRun]:
+def planned_runs(suite: config.Suite) -> list[PlannedRun]:
     """Every run of a suite."""
     return [PlannedRun(resolved, seed) for resolved, seeds in suite.runs() for seed in seeds]
 
 
-def block_of(suite: plan.Suite, cell: plan.Cell, seed: int) -> tuple[int, ...]:
+def block_of(suite: config.Suite, cell: config.Cell, seed: int) -> tuple[int, ...]:
     """The seeds trained together with this one."""
     _, seeds = suite.run(cell.id)
-    for block in plan.seed_blocks(seeds, suite.seed_block):
+    for block in config.seed_blocks(seeds, suite.seed_block):
         if seed in block:
             return block
-    raise UserError(f"seed {seed} of {cell.id} is not in suite {suite.name}; allowed: {plan.seeds_text(seeds)}")
+    raise UserError(f"seed {seed} of {cell.id} is not in suite {suite.name}; allowed: {config.seeds_text(seeds)}")
 
 
-def train_log(suite: str, resolved: plan.Plan, block: Sequence[int]) -> Path:
+def train_log(suite: str, resolved: config.Plan, block: Sequence[int]) -> Path:
     """Where the workflow writes the log of a training job."""
     name = f"{resolved.digest}-s{block[0]}_{block[-1]}.log"
-    return plan.suite_root(suite) / "logs" / "train" / resolved.cell.id / name
+    return layout.suite_root(suite) / "logs" / "train" / resolved.cell.id / name
 
 
 def write_json(path: Path, value: object) -> None:
@@ -70,10 +72,10 @@ def write_json(path: Path, value: object) -> None:
 
 def manifest_path(suite: str) -> Path:
     """Committed for the paper suite: which runs exist, here or in DVC."""
-    return plan.suite_root(suite) / "manifest.json"
+    return layout.suite_root(suite) / "manifest.json"
 
 
-def manifest(suite: plan.Suite) -> dict[str, Any]:
+def manifest(suite: config.Suite) -> dict[str, Any]:
     """The planned runs that exist, by run id. Only what repeats exactly goes in: no times, hosts or versions."""
     runs: dict[str, Any] = {}
     for run in planned_runs(suite):
@@ -91,7 +93,7 @@ def manifest(suite: plan.Suite) -> dict[str, Any]:
     return {"suite": suite.name, "runs": runs}
 
 
-def not_pulled(suite: plan.Suite) -> list[PlannedRun]:
+def not_pulled(suite: config.Suite) -> list[PlannedRun]:
     """Planned runs that the manifest has and this checkout has not."""
     path = manifest_path(suite.name)
     if not path.is_file():
@@ -100,7 +102,7 @@ def not_pulled(suite: plan.Suite) -> list[PlannedRun]:
     return [run for run in planned_runs(suite) if run.id in known and not run.document(suite.name).is_file()]
 
 
-def guard_message(suite: plan.Suite) -> str:
+def guard_message(suite: config.Suite) -> str:
     """Why the workflow should not start, or "". Without it a forgotten pull would train everything again."""
     missing = not_pulled(suite)
     if not missing:
@@ -116,15 +118,15 @@ def guard_message(suite: plan.Suite) -> str:
 
 def cell_path(suite: str, cell: str) -> Path:
     """The summary of a cell: a name without a hash, for people and as a target."""
-    return plan.suite_root(suite) / "cells" / f"{cell}.json"
+    return layout.suite_root(suite) / "cells" / f"{cell}.json"
 
 
-def cell_summary(suite: plan.Suite, cell_id: str) -> dict[str, Any]:
+def cell_summary(suite: config.Suite, cell_id: str) -> dict[str, Any]:
     """The cell's score and what it rests on; n says how many of the planned seeds exist."""
     from fp3o.statistics.scores import Planned, collect, protocol_of  # SciPy: not wanted while the DAG is built.
 
     resolved, seeds = suite.run(cell_id)
-    found = collect(plan.suite_root(suite.name) / "runs", [Planned(cell_id, resolved.digest, seeds)])[0]
+    found = collect(layout.suite_root(suite.name) / "runs", [Planned(cell_id, resolved.digest, seeds)])[0]
     summary = found.summary()
     return {
         "cell": cell_id,
@@ -146,7 +148,7 @@ def _rounded(value: float | None) -> float | None:
     return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None
 
 
-def metrics(suite: plan.Suite) -> dict[str, Any]:
+def metrics(suite: config.Suite) -> dict[str, Any]:
     """Score and number of seeds of every cell that has one, nested by domain, task and sharing."""
     tree: dict[str, Any] = {}
     for resolved, _ in suite.runs():
@@ -161,14 +163,14 @@ def metrics(suite: plan.Suite) -> dict[str, Any]:
 # --- Failures ------------------------------------------------------------------------------------------------------
 
 
-def failures(suite: plan.Suite) -> list[dict[str, Any]]:
+def failures(suite: config.Suite) -> list[dict[str, Any]]:
     """Training jobs that were started and left at least one run unfinished."""
     found = []
     for resolved, seeds in suite.runs():
-        for block in plan.seed_blocks(seeds, suite.seed_block):
+        for block in config.seed_blocks(seeds, suite.seed_block):
             log = train_log(suite.name, resolved, block)
             missing = [s for s in block if not PlannedRun(resolved, s).document(suite.name).is_file()]
-            lines = job.lines(log)
+            lines = jobs.lines(log)
             if missing and lines:
                 exits = [line.split()[-1] for line in lines if line.startswith("--- exit code ")]
                 found.append(
@@ -176,7 +178,7 @@ def failures(suite: plan.Suite) -> list[dict[str, Any]]:
                         "cell": resolved.cell.id,
                         "digest": resolved.digest,
                         "seeds": missing,
-                        "attempts": job.attempts(log),
+                        "attempts": jobs.attempts(log),
                         "exit_code": int(exits[-1]) if exits else None,
                         "log": str(log),
                         "last_lines": lines[-LOG_LINES:],
@@ -186,9 +188,9 @@ def failures(suite: plan.Suite) -> list[dict[str, Any]]:
     return found
 
 
-def resumable_from(suite: str, resolved: plan.Plan, block: Sequence[int]) -> int | None:
+def resumable_from(suite: str, resolved: config.Plan, block: Sequence[int]) -> int | None:
     """Iteration the saved state of an unfinished job holds, None if it would start afresh."""
-    folder = plan.scratch_directory(plan.suite_root(suite) / "scratch", resolved, block)
+    folder = layout.scratch_directory(layout.suite_root(suite) / "scratch", resolved, block)
     try:
         with (folder / "resume.safetensors").open("rb") as file:
             header = file.read(int.from_bytes(file.read(8), "little"))
@@ -201,16 +203,16 @@ def resumable_from(suite: str, resolved: plan.Plan, block: Sequence[int]) -> int
         return None  # Not ours, or damaged: the trainer will say so.
 
 
-def report_failures(suite: plan.Suite) -> list[str]:
+def report_failures(suite: config.Suite) -> list[str]:
     """Write results/<suite>/failures.json (remove it if there are none); one line per failure."""
-    path = plan.suite_root(suite.name) / "failures.json"
+    path = layout.suite_root(suite.name) / "failures.json"
     found = failures(suite)
     if not found:
         path.unlink(missing_ok=True)
         return []
     write_json(path, found)
     return [
-        f"{f['cell']} seeds {plan.seeds_text(f['seeds'])}: unfinished after {f['attempts']} attempts, exit code "
+        f"{f['cell']} seeds {config.seeds_text(f['seeds'])}: unfinished after {f['attempts']} attempts, exit code "
         f"{f['exit_code']}, resumable from iteration {f['resumable_from']}; {f['log']}"
         for f in found
     ]
@@ -223,11 +225,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("cell", nargs="?", default="")
     parser.add_argument("--suite", default="paper")
     arguments = parser.parse_args(argv)
-    suite = plan.load_suite(arguments.suite)
+    suite = config.load_suite(arguments.suite)
     if arguments.what == "manifest":
         write_json(manifest_path(suite.name), manifest(suite))
     elif arguments.what == "metrics":
-        write_json(plan.suite_root(suite.name) / "metrics.json", metrics(suite))
+        write_json(layout.suite_root(suite.name) / "metrics.json", metrics(suite))
     else:
         write_json(cell_path(suite.name, arguments.cell), cell_summary(suite, arguments.cell))
 

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from fp3o import plan, provenance
+from fp3o import config
+from fp3o.runs import layout
+from fp3o.workflow import manifest
 
 State: TypeAlias = Literal["done", "diverged", "resumable", "in DVC", "failed", "missing"]
 STATES: tuple[State, ...] = ("done", "diverged", "resumable", "in DVC", "failed", "missing")
@@ -24,24 +26,24 @@ class CellStatus(NamedTuple):
     """Digests of runs on disk that the suite no longer plans: settings have changed since."""
 
 
-def examine(suite: plan.Suite) -> list[CellStatus]:
+def examine(suite: config.Suite) -> list[CellStatus]:
     """Every planned cell, in the suite's order. Reads names and run.json only."""
-    runs_root = plan.suite_root(suite.name) / "runs"
-    waiting = {(run.plan.cell.id, run.seed) for run in provenance.not_pulled(suite)}
-    ended = [entry for entry in provenance.failures(suite) if entry["exit_code"] is not None]  # not killed or running
+    runs_root = layout.suite_root(suite.name) / "runs"
+    waiting = {(run.plan.cell.id, run.seed) for run in manifest.not_pulled(suite)}
+    ended = [entry for entry in manifest.failures(suite) if entry["exit_code"] is not None]  # not killed or running
     failed = {(entry["cell"], seed) for entry in ended for seed in entry["seeds"]}
     found = []
     for resolved, seeds in suite.runs():
         resumable = {
             seed
-            for block in plan.seed_blocks(seeds, suite.seed_block)
-            if provenance.resumable_from(suite.name, resolved, block) is not None
+            for block in config.seed_blocks(seeds, suite.seed_block)
+            if manifest.resumable_from(suite.name, resolved, block) is not None
             for seed in block
         }
         states = {}
         for seed in seeds:
             key = (resolved.cell.id, seed)
-            document = plan.run_directory(runs_root, resolved, seed) / "run.json"
+            document = layout.run_directory(runs_root, resolved, seed) / "run.json"
             states[seed] = _state(document, key in waiting, seed in resumable, key in failed)
         folder = runs_root / resolved.cell.id
         others = sorted({path.parents[1].name for path in folder.glob("*/*/*")})
@@ -66,7 +68,7 @@ def lines(cells: Iterable[CellStatus], everything: bool) -> list[str]:
             by_state.setdefault(state, []).append(seed)
             total[state] += 1
         if everything or set(by_state) - {"done", "missing"} or (len(by_state) > 1) or cell.stale:
-            parts = [f"{state} {plan.seeds_text(by_state[state])}" for state in STATES if state in by_state]
+            parts = [f"{state} {config.seeds_text(by_state[state])}" for state in STATES if state in by_state]
             parts += [f"stale {', '.join(cell.stale)}"] if cell.stale else []
             text.append(f"{cell.cell}\t{cell.digest}\t{'; '.join(parts)}")
     text.append(", ".join(f"{total[state]} {state}" for state in STATES if total[state]) or "nothing planned")

@@ -97,3 +97,51 @@ class Settings:
     """Episodes on which the final policy is scored, in final.csv when more than evaluation_episodes (MPE: 1000)."""
     slice_rows: int = 0
     """Rows of a minibatch processed at once, gradients summed; 0 = all. Fixed by the cell, never by free memory."""
+
+
+# Settings that only some algorithms read. They are refused elsewhere and left out of other algorithms' digests.
+READERS: dict[str, tuple[str, ...]] = {
+    "epochs_dependent": ("fp3o",),
+    "advantage_split": ("fp3o",),
+    "critic_in_dependent": ("fp3o",),
+    "double_clip": ("fp3o",),
+    "intermediate": ("fp3o",),
+    "matching_degree": ("fp3o",),
+    "clip_others": ("fp3o", "coppo", "a2po"),
+    "agent_order": ("happo", "a2po"),
+    "blocks": ("a2po",),
+    "cumulative_blocks": ("a2po",),
+    "adaptive_clip": ("a2po",),
+    "two_stage": ("a2po",),
+    "corrected_targets": ("a2po",),
+    "trace": ("a2po",),
+    "joint_gradient": ("coppo",),
+    "happo_before": ("happo",),
+}
+
+# Numbers outside these bounds (least, greatest) are mistakes; None = unbounded.
+BOUNDS: dict[str, tuple[float, float | None]] = {
+    "total_steps": (1, None),
+    "rollout_length": (1, None),
+    "rollout_threads": (1, None),
+    "epochs": (1, None),
+    "epochs_dependent": (0, None),
+    "minibatches": (1, None),
+    "clip": (1e-6, 1),
+    "clip_others": (1e-6, 1),
+    "gamma": (0, 1),
+    "gae_lambda": (0, 1),
+    "actor_lr": (0, None),
+    "critic_lr": (0, None),
+    "adam_eps": (1e-12, None),
+    "entropy_coef": (0, None),
+    "gradient_clip": (1e-6, None),
+    "huber_delta": (1e-6, None),
+    "hidden_size": (1, None),
+    "chunk_length": (1, None),
+    "blocks": (0, None),
+    "evaluation_interval": (1, None),
+    "evaluation_episodes": (1, None),
+    "final_episodes": (1, None),
+    "slice_rows": (0, None),
+}

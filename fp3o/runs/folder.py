@@ -20,10 +20,11 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from fp3o.config import Plan
 from fp3o.errors import UserError
-from fp3o.plan import Plan, run_directory, scratch_directory
-from fp3o.training import records
-from fp3o.training.atomic import disk_errors, write_atomically
+from fp3o.runs import records
+from fp3o.runs.atomic import disk_errors, write_atomically
+from fp3o.runs.layout import run_directory, scratch_directory
 
 RESUME = "resume.safetensors"
 # What a full disk must still take before a run starts; a run's files are of this order.

@@ -7,10 +7,10 @@ import pytest
 
 from fp3o.envs import make
 from fp3o.envs.draws import uniform_draws
+from fp3o.envs.interface import BatchEnv, Snapshot, Transition, episode_generator, slot_seeds
 from fp3o.envs.matrix import GAMES
 from fp3o.envs.mpe import TASKS
 from fp3o.envs.options import MatrixOptions, MpeOptions
-from fp3o.envs.protocol import BatchEnv, Snapshot, Transition, episode_generator, slot_seeds
 from fp3o.errors import UserError
 
 ENGINES = [("matrix", task, MatrixOptions()) for task in GAMES]

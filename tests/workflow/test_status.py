@@ -7,23 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from fp3o import cli, job, plan, provenance, status
-from fp3o.training import checkpoint
+from fp3o import cli, config
+from fp3o.runs import checkpoint, layout
+from fp3o.workflow import jobs, manifest, status
 
 
 @pytest.fixture
-def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> plan.Suite:
-    monkeypatch.setattr(plan, "suite_root", lambda name: tmp_path / name)
-    return plan.load_suite("smoke")
+def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> config.Suite:
+    monkeypatch.setattr(layout, "suite_root", lambda name: tmp_path / name)
+    return config.load_suite("smoke")
 
 
-def document(suite: plan.Suite, resolved: plan.Plan, seed: int) -> Path:
-    path = plan.run_directory(plan.suite_root(suite.name) / "runs", resolved, seed) / "run.json"
+def document(suite: config.Suite, resolved: config.Plan, seed: int) -> Path:
+    path = layout.run_directory(layout.suite_root(suite.name) / "runs", resolved, seed) / "run.json"
     path.parent.mkdir(parents=True)
     return path
 
 
-def test_nothing_yet(suite: plan.Suite, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_yet(suite: config.Suite, capsys: pytest.CaptureFixture[str]) -> None:
     runs = sum(len(seeds) for _, seeds in suite.runs())
     with pytest.raises(SystemExit) as left:
         cli.main(["status", "--suite", "smoke"])
@@ -31,7 +32,7 @@ def test_nothing_yet(suite: plan.Suite, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == f"{runs} missing\n"
 
 
-def test_every_state(suite: plan.Suite) -> None:
+def test_every_state(suite: config.Suite) -> None:
     cells = suite.runs()
     (first, seeds), (second, _), (third, _), (fourth, _), (fifth, _) = cells[:5]
     assert seeds == (0, 1)
@@ -42,15 +43,15 @@ def test_every_state(suite: plan.Suite) -> None:
     stale.mkdir(parents=True)
     (stale / "run.json").write_text("{}")
     folder.with_name("abcdef0123").mkdir()  # nothing in it
-    block = plan.scratch_directory(plan.suite_root(suite.name) / "scratch", second, seeds)
+    block = layout.scratch_directory(layout.suite_root(suite.name) / "scratch", second, seeds)
     block.mkdir(parents=True)
     checkpoint.save(block / "resume.safetensors", {}, {"iteration": 12})
     known = {f"{third.digest}-s1": {}}
-    provenance.write_json(provenance.manifest_path(suite.name), {"suite": "smoke", "runs": known})
+    manifest.write_json(manifest.manifest_path(suite.name), {"suite": "smoke", "runs": known})
     for resolved, end in ((fourth, "fp3o: the disk is full\n--- exit code 2\n"), (fifth, "killed, or still running\n")):
-        log = provenance.train_log(suite.name, resolved, seeds)
+        log = manifest.train_log(suite.name, resolved, seeds)
         log.parent.mkdir(parents=True)
-        job.history(log).write_text(f"--- attempt 1: fp3o train\n{end}")
+        jobs.history(log).write_text(f"--- attempt 1: fp3o train\n{end}")
     found = status.examine(suite)
     assert [cell.seeds for cell in found[:5]] == [
         {0: "done", 1: "diverged"},

@@ -14,8 +14,8 @@ import torch._inductor
 from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
+from fp3o.config import Plan
 from fp3o.errors import UserError
-from fp3o.plan import Plan
 from fp3o.training.step import Compiler, Crew, Kind, Step, Stepper, StepStatistics
 
 Mode = Literal["eager", "compiled", "graph"]

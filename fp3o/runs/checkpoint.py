@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from fp3o.errors import UserError
-from fp3o.training.atomic import write_atomically
+from fp3o.runs.atomic import write_atomically
 
 FORMAT = 1
 # One entry: safetensors keeps its metadata in an unordered map, several would come out in changing order.

@@ -19,7 +19,7 @@ import safetensors.numpy
 import torch
 
 from fp3o.errors import UserError
-from fp3o.training import atomic, checkpoint
+from fp3o.runs import atomic, checkpoint
 
 METADATA = {"cell": "mpe/simple-reference/full/mappo", "seeds": [0, 1], "offsets": {"0": 17}, "nothing": None}
 
@@ -79,7 +79,7 @@ def test_same_content_same_bytes_in_any_order_and_process(tmp_path: Path) -> Non
     checkpoint.save(tmp_path / "b", dict(reversed(content().items())), dict(reversed(METADATA.items())))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     code = (
-        "import sys; from pathlib import Path; from fp3o.training import checkpoint;"
+        "import sys; from pathlib import Path; from fp3o.runs import checkpoint;"
         "tensors, metadata = checkpoint.load(Path(sys.argv[1])); checkpoint.save(Path(sys.argv[2]), tensors, metadata)"
     )
     for salt in ("1", "2"):

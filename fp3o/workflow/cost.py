@@ -1,7 +1,7 @@
 """What one iteration of a cell costs: one seed by itself, nothing beside it, the warm-up taken off.
 
-    python -m fp3o.cost measure CELL --suite S     results/S/cost/CELL/<digest>.json
-    python -m fp3o.cost table --suite S            results/S/cost.csv, from the measurements that exist
+    python -m fp3o.workflow.cost measure CELL --suite S     results/S/cost/CELL/<digest>.json
+    python -m fp3o.workflow.cost table --suite S            results/S/cost.csv, from the measurements that exist
 
 Two short runs are trained, of `warmup` and of `warmup + iterations` iterations, and subtracted: start-up, compiling and
 first-touch costs are in both. Runs of a sweep would not do: they train five seeds at once beside other jobs.
@@ -20,21 +20,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fp3o import plan
+from fp3o import config
 from fp3o.errors import UserError
-from fp3o.provenance import write_json
-from fp3o.training.atomic import write_atomically
+from fp3o.runs import layout
+from fp3o.runs.atomic import write_atomically
+from fp3o.workflow.manifest import write_json
 
 PHASES = ("rollout", "update", "evaluation")
 COLUMNS = ("cell", "iterations", *(f"{p}_s" for p in PHASES), "peak_gpu_mib", "memory_mib", "device")
 
 
-def measurement_path(suite: str, resolved: plan.Plan) -> Path:
+def measurement_path(suite: str, resolved: config.Plan) -> Path:
     """Where a cell's cost is kept."""
-    return plan.suite_root(suite) / "cost" / resolved.cell.id / f"{resolved.digest}.json"
+    return layout.suite_root(suite) / "cost" / resolved.cell.id / f"{resolved.digest}.json"
 
 
-def measure(suite: plan.Suite, cell: plan.Cell) -> dict[str, Any]:
+def measure(suite: config.Suite, cell: config.Cell) -> dict[str, Any]:
     """Train the two runs in scratch and subtract."""
     settings = suite.raw.get("cost")
     if settings is None:
@@ -57,17 +58,17 @@ def measure(suite: plan.Suite, cell: plan.Cell) -> dict[str, Any]:
     }
 
 
-def _train(suite: plan.Suite, cell: plan.Cell, iterations: int, path: str) -> dict[str, Any]:
+def _train(suite: config.Suite, cell: config.Cell, iterations: int, path: str) -> dict[str, Any]:
     """run.json of a run of so many iterations."""
-    resolved = plan.resolve(cell, suite=suite)
+    resolved = config.resolve(cell, suite=suite)
     steps = iterations * resolved.settings.rollout_length * resolved.settings.rollout_threads
-    values: dict[str, plan.Scalar] = {}
+    values: dict[str, config.Scalar] = {}
     for layer in suite.overrides_of(cell):
         values.update(layer)
     values["total_steps"] = steps
-    out = plan.suite_root(suite.name) / "measuring" / f"{iterations}"
-    short = plan.resolve(cell, values)
-    folder = plan.run_directory(out, short, 0)
+    out = layout.suite_root(suite.name) / "measuring" / f"{iterations}"
+    short = config.resolve(cell, values)
+    folder = layout.run_directory(out, short, 0)
     shutil.rmtree(folder.parent, ignore_errors=True)  # A finished run would not be trained again.
     command = ["fp3o", "train", cell.id, "--seeds", "0", "--out", str(out), "--path", path, "--threads", "1"]
     for key, value in values.items():
@@ -77,14 +78,14 @@ def _train(suite: plan.Suite, cell: plan.Cell, iterations: int, path: str) -> di
     return document
 
 
-def table(suite: plan.Suite) -> str:
+def table(suite: config.Suite) -> str:
     """cost.csv: the measurements that exist, in the suite's order."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
     for artefact in suite.artefacts:
         for cell in artefact.cells if artefact.kind == "cost" else ():
-            path = measurement_path(suite.name, plan.resolve(cell, suite=suite))
+            path = measurement_path(suite.name, config.resolve(cell, suite=suite))
             if path.is_file():
                 found = json.loads(path.read_text())
                 writer.writerow(["" if found[name] is None else found[name] for name in COLUMNS])
@@ -98,12 +99,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("cell", nargs="?", default="")
     parser.add_argument("--suite", default="paper")
     arguments = parser.parse_args(argv)
-    suite = plan.load_suite(arguments.suite)
+    suite = config.load_suite(arguments.suite)
     if arguments.what == "measure":
-        cell = plan.Cell.parse(arguments.cell)
-        write_json(measurement_path(suite.name, plan.resolve(cell, suite=suite)), measure(suite, cell))
+        cell = config.Cell.parse(arguments.cell)
+        write_json(measurement_path(suite.name, config.resolve(cell, suite=suite)), measure(suite, cell))
     else:
-        write_atomically(plan.suite_root(suite.name) / "cost.csv", table(suite).encode())
+        write_atomically(layout.suite_root(suite.name) / "cost.csv", table(suite).encode())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,43 @@
+"""What is run: cells, their settings with layers and digest, seeds, suites. Imports neither torch nor snakemake.
+
+    cell = Cell.parse("mamujoco/ant-2x4/partial/fp3o-double-clip")
+    plan = resolve(cell, {"epochs": "3"})
+
+The data stands in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/<suite>.yaml (which cells).
+"""
+
+from fp3o.config.cells import SHARINGS, Cell
+from fp3o.config.resolution import PROTOCOL, Plan, Scalar, canonical_json, option_names, resolve, setting_names
+from fp3o.config.seeds import SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
+from fp3o.config.settings import BOUNDS, READERS, Settings
+from fp3o.config.sources import algorithms, catalogue, domains, repository, tasks, variants
+from fp3o.config.suites import Artefact, Suite, load_suite, suite_names
+
+__all__ = [
+    "BOUNDS",
+    "PROTOCOL",
+    "READERS",
+    "SEED_BLOCK",
+    "SHARINGS",
+    "Artefact",
+    "Cell",
+    "Plan",
+    "Scalar",
+    "Settings",
+    "Suite",
+    "algorithms",
+    "canonical_json",
+    "catalogue",
+    "domains",
+    "load_suite",
+    "option_names",
+    "parse_seeds",
+    "repository",
+    "resolve",
+    "seed_blocks",
+    "seeds_text",
+    "setting_names",
+    "suite_names",
+    "tasks",
+    "variants",
+]

@@ -1,0 +1,273 @@
+"""From a cell to its resolved settings and their digest: layers of values, checks, canonical JSON.
+
+A run's folder carries a digest of everything that decides its numbers, so a changed setting is a folder that does not
+exist yet and a reverted one finds its old runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+from fp3o.config.cells import Cell
+from fp3o.config.settings import BOUNDS, READERS, Settings
+from fp3o.config.sources import catalogue
+from fp3o.envs.options import KNOWN_ENVIRONMENTS, OPTIONS, revision
+from fp3o.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from fp3o.config.suites import Suite
+
+# Version of the training code's numbers. Bump when the same settings and seed give other results than before.
+PROTOCOL = 1
+
+Scalar: TypeAlias = str | int | float | bool
+
+SETTING_TYPES: dict[str, Any] = get_type_hints(Settings)
+OPTION_TYPES: dict[str, dict[str, Any]] = {domain: get_type_hints(kind) for domain, kind in OPTIONS.items()}
+
+MPE_EPISODE = 25  # Steps of every MPE episode, so a rollout of a multiple of 25 steps starts and ends with one.
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides a run's numbers, except the seed."""
+
+    cell: Cell
+    settings: Settings
+    options: Any
+    """Options of the cell's domain: a dataclass of fp3o.envs.options."""
+    protocol: int
+    revision: int
+    """Of the domain's engine."""
+    digest: str
+    """First 10 hexadecimal digits of the sha256 over `configuration()` as canonical JSON."""
+    deviations: tuple[str, ...] = ()
+    """Lines such as "epochs 5 → 10 (variant mappo-10-epochs)": where this plan leaves the plain cell."""
+
+    @property
+    def iterations(self) -> int:
+        """Whole iterations in total_steps."""
+        return self.settings.total_steps // (self.settings.rollout_length * self.settings.rollout_threads)
+
+    def configuration(self) -> dict[str, Any]:
+        """What is hashed, and what run.json shows: settings the algorithm does not read are left out."""
+        return _configuration(self.cell, self.settings, self.options, self.protocol, self.revision)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """Values of one source; `label` names it in messages and deviations, "" for the paper's own values."""
+
+    label: str
+    values: Mapping[str, Scalar]
+
+
+def setting_names(cell: Cell) -> tuple[str, ...]:
+    """Settings the cell's algorithm reads, in the order of the dataclass."""
+    return tuple(f.name for f in fields(Settings) if cell.algorithm in READERS.get(f.name, (cell.algorithm,)))
+
+
+def option_names(domain: str) -> tuple[str, ...]:
+    """Options of the domain's environments."""
+    return tuple(f.name for f in fields(OPTIONS[domain]))
+
+
+def _configuration(cell: Cell, settings: Settings, options: Any, protocol: int, revision: int) -> dict[str, Any]:
+    return {
+        "protocol": protocol,
+        "revision": revision,
+        "cell": cell.id,
+        "settings": {name: getattr(settings, name) for name in setting_names(cell)},
+        "options": asdict(options),
+    }
+
+
+def canonical_json(value: object) -> str:
+    """One spelling per value: sorted keys, no spaces, shortest exact numbers."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def _parse(kind: Any, value: Scalar, key: str, cell: Cell) -> Scalar:
+    """Read a value as the field's type; anything else is an error that names what is allowed."""
+
+    def wrong(allowed: str) -> UserError:
+        return UserError(f"{cell.id}: {key} = {value!r} is not allowed; allowed: {allowed}")
+
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        if value not in choices:
+            raise wrong(", ".join(map(str, choices)))
+        return value
+    if kind is bool:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        raise wrong("true, false")
+    if kind is str:
+        return str(value)
+    if isinstance(value, bool):
+        raise wrong("a number")
+    try:
+        number = float(value)
+    except ValueError:
+        raise wrong("a whole number" if kind is int else "a number") from None
+    if not math.isfinite(number):
+        raise wrong("a finite number")
+    if kind is float:
+        return number
+    if not number.is_integer():
+        raise wrong("a whole number")
+    return int(value) if isinstance(value, int) or str(value).lstrip("+-").isdigit() else int(number)
+
+
+def _layers(cell: Cell) -> list[_Layer]:
+    """The paper's values for the plain cell, then the variant's."""
+    data = catalogue()
+    domain = data["domains"][cell.domain]
+    task = domain["tasks"].get(cell.task) or {}
+    algorithm = data["algorithms"][cell.algorithm]
+    there = algorithm.get("domains", {}).get(cell.domain, {})
+    paper: list[Mapping[str, Scalar]] = [
+        domain.get("settings", {}),
+        domain.get("options", {}),
+        task.get("settings", {}),
+        task.get("options", {}),
+        task.get("sharing", {}).get(cell.sharing, {}),
+        algorithm.get("settings", {}),
+        there.get("settings", {}),
+        there.get("sharing", {}).get(cell.sharing, {}),
+        there.get("tasks", {}).get(cell.task, {}),
+    ]
+    layers = [_Layer("", values) for values in paper]
+    if cell.variant:
+        values = data["variants"][cell.algorithm][cell.variant]["settings"]
+        layers.append(_Layer(f"variant {cell.label}", values))
+    return layers
+
+
+def _merge(cell: Cell, layers: Iterable[_Layer]) -> tuple[dict[str, Scalar], dict[str, str]]:
+    """Values by name and the layer each came from."""
+    setting_types, option_types = SETTING_TYPES, OPTION_TYPES[cell.domain]
+    readable = setting_names(cell)
+    values: dict[str, Scalar] = {}
+    sources: dict[str, str] = {}
+    for layer in layers:
+        for key, value in layer.values.items():
+            if key in setting_types:
+                kind = setting_types[key]
+                if key not in readable:
+                    if not layer.label:
+                        continue  # A task's table serves all algorithms; each takes what it reads.
+                    raise UserError(
+                        f"{cell.id}: {key} ({layer.label}) is read only by {', '.join(READERS[key])}; "
+                        f"allowed: {', '.join((*readable, *option_types))}"
+                    )
+            elif key in option_types:
+                kind = option_types[key]
+            else:
+                raise unknown("setting", key, (*readable, *option_types), f"{cell.id} ({layer.label or 'tasks.yaml'})")
+            values[key] = _parse(kind, value, key, cell)
+            sources[key] = layer.label
+    return values, sources
+
+
+def _follow(cell: Cell, values: dict[str, Scalar], sources: dict[str, str]) -> None:
+    """Settings that follow another one unless a layer named them."""
+    for key, leader, share in (("clip_others", "clip", 0.5), ("epochs_dependent", "epochs", 1)):
+        if key in setting_names(cell) and key not in values:
+            led = values.get(leader, getattr(Settings, leader))
+            assert isinstance(led, (int, float))
+            values[key] = led * share
+            sources[key] = f"follows {leader}"
+
+
+def _check(cell: Cell, settings: Settings, options: Any) -> None:
+    """Refuse numbers out of bounds and combinations that cannot be trained."""
+
+    def refuse(message: str) -> UserError:
+        return UserError(f"{cell.id}: {message}")
+
+    for key, (least, greatest) in BOUNDS.items():
+        value = getattr(settings, key)
+        if value < least or (greatest is not None and value > greatest):
+            limit = f"{least:g} … {greatest:g}" if greatest is not None else f"at least {least:g}"
+            raise refuse(f"{key} = {value:g} is not allowed; allowed: {limit}")
+    samples = settings.rollout_length * settings.rollout_threads
+    if settings.total_steps < samples:
+        raise refuse(f"total_steps = {settings.total_steps} is less than one rollout; allowed: at least {samples}")
+    pieces, what = samples, "samples"
+    if settings.recurrent:
+        starts_an_episode = cell.domain == "mpe" and settings.rollout_length % MPE_EPISODE == 0
+        length = samples if starts_an_episode else settings.rollout_length
+        if length % settings.chunk_length:
+            raise refuse(
+                f"chunk_length = {settings.chunk_length} does not divide "
+                f"{'the rollout' if starts_an_episode else 'rollout_length'} = {length}; allowed: {_divisors(length)}"
+            )
+        pieces, what = samples // settings.chunk_length, "chunks"
+    if pieces % settings.minibatches:
+        raise refuse(
+            f"minibatches = {settings.minibatches} does not divide the {pieces} {what} of a rollout; "
+            f"allowed: {_divisors(pieces)}"
+        )
+    if cell.algorithm == "fp3o" and settings.epochs_dependent == 0:
+        for key in ("double_clip", "matching_degree"):
+            if getattr(settings, key):
+                raise refuse(f"{key} = true needs the dependent step; allowed: epochs_dependent of 1 or more")
+    if cell.algorithm == "fp3o" and settings.matching_degree and not settings.intermediate:
+        raise refuse("matching_degree = true compares intermediate policies; allowed: intermediate = true")
+    if settings.cumulative_blocks and cell.algorithm == "a2po" and cell.sharing != "full":
+        raise refuse("cumulative_blocks = true needs one policy for all agents; allowed: sharing full")
+    # A stranger's environment: where it is, or one of those known by name (then the task's name is enough).
+    known = cell.domain != "pettingzoo" or (options.env or cell.task) in KNOWN_ENVIRONMENTS
+    if not known and not re.fullmatch(r"[\w.]+:[\w.]+", options.env):
+        names = ", ".join(KNOWN_ENVIRONMENTS)
+        raise refuse(f"env = {options.env!r} is not allowed; allowed: module:factory of a ParallelEnv, {names}")
+
+
+def _divisors(number: int) -> str:
+    return ", ".join(str(d) for d in range(1, number + 1) if number % d == 0)
+
+
+def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Suite | None = None) -> Plan:
+    """The plan of a cell: the paper's values, then the variant, the suite's overrides and `--set` (`overrides`)."""
+    cell.check()
+    base = _layers(cell)
+    extra = list(base)
+    if suite is not None:
+        extra += [_Layer(f"suite {suite.name}", values) for values in suite.overrides_of(cell)]
+    if overrides:
+        extra.append(_Layer("--set", overrides))
+    settings, options, sources = _build(cell, extra)
+    _check(cell, settings, options)
+    engine = revision(cell.domain, options)
+    configuration = _configuration(cell, settings, options, PROTOCOL, engine)
+    digest = hashlib.sha256(canonical_json(configuration).encode()).hexdigest()[:10]
+    plain = _configuration(cell, *_build(cell, [layer for layer in base if not layer.label])[:2], PROTOCOL, engine)
+    deviations = tuple(
+        f"{key} {_show(old)} → {_show(configuration[part][key])} ({sources.get(key, 'default')})"
+        for part in ("settings", "options")
+        for key, old in plain[part].items()
+        if old != configuration[part][key]
+    )
+    return Plan(cell, settings, options, PROTOCOL, engine, digest, deviations)
+
+
+def _build(cell: Cell, layers: Iterable[_Layer]) -> tuple[Settings, Any, dict[str, str]]:
+    values, sources = _merge(cell, layers)
+    _follow(cell, values, sources)
+    names = option_names(cell.domain)
+    options = OPTIONS[cell.domain](**{key: value for key, value in values.items() if key in names})
+    settings = Settings(**{key: value for key, value in values.items() if key not in names})  # type: ignore[arg-type]
+    return settings, options, sources
+
+
+def _show(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value) if value == "" else str(value)

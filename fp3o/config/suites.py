@@ -1,0 +1,135 @@
+"""Suites: benchmarks/<name>.yaml says which cells each table and figure needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from fp3o.config.cells import Cell
+from fp3o.config.resolution import Plan, Scalar, resolve
+from fp3o.config.seeds import SEED_BLOCK, parse_seeds
+from fp3o.config.sources import read_yaml, repository
+from fp3o.errors import UserError, unknown
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A table or figure and the cells it needs."""
+
+    name: str
+    kind: Literal["table", "figure", "cost"]
+    cells: tuple[Cell, ...]
+    seeds: tuple[int, ...]
+    caption: str = ""
+    paper: str = ""
+    """LaTeX label in the paper; "" for what is ours."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """benchmarks/<name>.yaml: which cells, which seeds, and where it leaves the paper's values."""
+
+    name: str
+    seed_block: int
+    overrides: tuple[tuple[str, Mapping[str, Scalar]], ...]
+    artefacts: tuple[Artefact, ...]
+    raw: Mapping[str, Any]
+
+    def overrides_of(self, cell: Cell) -> list[Mapping[str, Scalar]]:
+        """Overrides whose pattern fits the cell, in the file's order."""
+        return [values for pattern, values in self.overrides if fnmatchcase(cell.id, pattern)]
+
+    def runs(self) -> list[tuple[Plan, tuple[int, ...]]]:
+        """Every cell once, with the union of the seeds its artefacts ask for, in the order of first mention."""
+        return list(self._runs.values())
+
+    def run(self, cell_id: str) -> tuple[Plan, tuple[int, ...]]:
+        """Plan and seeds of one of its cells."""
+        if cell_id not in self._runs:
+            raise UserError(f"{cell_id} is not in suite {self.name}; allowed: the cells of benchmarks/{self.name}.yaml")
+        return self._runs[cell_id]
+
+    @cached_property
+    def _runs(self) -> dict[str, tuple[Plan, tuple[int, ...]]]:
+        seeds: dict[Cell, set[int]] = {}
+        for artefact in self.artefacts:
+            if artefact.kind != "cost":
+                for cell in artefact.cells:
+                    seeds.setdefault(cell, set()).update(artefact.seeds)
+        return {cell.id: (resolve(cell, suite=self), tuple(sorted(s))) for cell, s in seeds.items()}
+
+    def artefact(self, name: str, kind: str = "") -> Artefact:
+        """An artefact by name, of a given kind where it matters."""
+        allowed = {a.name: a for a in self.artefacts if kind in ("", a.kind)}
+        if name not in allowed:
+            raise unknown(kind or "artefact", name, allowed, f"suite {self.name}")
+        return allowed[name]
+
+
+def suite_names() -> tuple[str, ...]:
+    """Suites in benchmarks/."""
+    return tuple(sorted(p.stem for p in (repository() / "benchmarks").glob("*.yaml") if p.stem != "tasks"))
+
+
+def load_suite(name: str) -> Suite:
+    """Read and check benchmarks/<name>.yaml: unknown keys, cells, patterns without a match are errors."""
+    path = repository() / "benchmarks" / f"{name}.yaml"
+    if name == "tasks" or not path.is_file():
+        raise unknown("suite", name, suite_names())
+    return _suite(path)
+
+
+@cache
+def _suite(path: Path) -> Suite:
+    raw = read_yaml(path)
+    _validate(raw, path)
+    default_seeds = parse_seeds(str(raw["seeds"]))
+    artefacts = []
+    for name, entry in raw["artefacts"].items():
+        cells: dict[Cell, None] = {}
+        for group in entry["cells"]:
+            for cell in _expand(group):
+                cells[cell] = None
+        seeds = parse_seeds(str(entry["seeds"])) if "seeds" in entry else default_seeds
+        artefacts.append(
+            Artefact(name, entry["kind"], tuple(cells), seeds, entry.get("caption", ""), entry.get("paper", ""))
+        )
+    overrides = tuple((entry["cells"], entry["set"]) for entry in raw.get("overrides", []))
+    suite = Suite(path.stem, raw.get("seed_block", SEED_BLOCK), overrides, tuple(artefacts), raw)
+    ids = [cell.id for artefact in artefacts for cell in artefact.cells]
+    for pattern, _ in overrides:
+        if not any(fnmatchcase(i, pattern) for i in ids):
+            raise UserError(f"suite {suite.name}: override for {pattern!r} fits none of its cells")
+    if any(values.get("backend") == "auto" for _, values in overrides):
+        # What is installed would decide which runs count as missing.
+        raise UserError(
+            f"suite {suite.name}: backend auto is for runs by hand; allowed in a suite: embedded, starcraft2"
+        )
+    return suite
+
+
+def _expand(group: Mapping[str, Any] | str) -> list[Cell]:
+    """A cell id, or lists of tasks, sharings and algorithms to be multiplied (tasks outermost)."""
+    if isinstance(group, str):
+        return [Cell.parse(group)]
+    return [
+        Cell.parse(f"{group['domain']}/{task}/{sharing}/{label}")
+        for task in group["tasks"]
+        for sharing in group["sharing"]
+        for label in group["algorithms"]
+    ]
+
+
+def _validate(raw: Mapping[str, Any], path: Path) -> None:
+    """Check a suite against workflow/schemas/suite.schema.yaml; the first fault as one line."""
+    import jsonschema  # Slow to import and needed only where a suite is read.
+
+    schema = read_yaml(path.parents[1] / "workflow" / "schemas" / "suite.schema.yaml")
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(raw))
+    if error is not None:
+        place = "/".join(str(p) for p in error.absolute_path) or "top level"
+        raise UserError(f"suite {path.stem}, {place}: {error.message}")
