@@ -7,15 +7,21 @@ export DVC_NO_ANALYTICS := 1
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup reproduce paper lint test test-slow
+.PHONY: setup setup-dev reproduce paper lint test test-slow lock lock-check
 
+# What runs; `setup-dev` adds what tests and lints.
 setup: .venv/installed
+setup-dev: .venv/installed-dev
 
 .venv/installed: requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+.venv/installed-dev: .venv/installed requirements-dev.lock
+	$(BIN)/python -m pip install --quiet -r requirements.lock -r requirements-dev.lock
 	touch $@
 
 # A real, small reproduction: trains for some minutes on two cores.
@@ -29,7 +35,7 @@ paper: setup
 	$(BIN)/snakemake available
 	@echo "Open results/paper/report/index.html"
 
-lint: setup
+lint: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -38,5 +44,14 @@ lint: setup
 test: lint
 	$(BIN)/pytest -n 2 -m "not slow and not slurm and not s3"
 
-test-slow: setup
+test-slow: setup-dev
 	$(BIN)/pytest -m "slow or slurm or s3"
+
+# Both locks from pyproject.toml; pins that still fit stay. `make lock UPGRADE="numpy scipy"` takes their newest versions.
+lock: setup-dev
+	$(BIN)/python .ci/lock.py write $(if $(UPGRADE),--upgrade $(UPGRADE))
+	$(BIN)/python .ci/lock.py check
+
+# Asks the package index whether every pinned version has files for every platform; installs nothing.
+lock-check: setup-dev
+	$(BIN)/python .ci/lock.py check

@@ -1,0 +1,281 @@
+"""Write both locks from pyproject.toml, and ask the package index whether every machine can install them.
+
+    python .ci/lock.py write [--upgrade NAME …]    # pins that still fit stay; --upgrade without a name frees all
+    python .ci/lock.py check
+
+`requirements.lock` is what runs (training, workflow, figures, report), `requirements-dev.lock` what tests and lints on
+top. Versions come from pip's resolver on the machine at hand; what only another machine needs is pinned as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNTIME, DEVELOPMENT = "requirements.lock", "requirements-dev.lock"
+PYTHONS = ("3.11", "3.12", "3.13")
+HEADERS = {
+    RUNTIME: "What runs: training, workflow, figures, report.",
+    DEVELOPMENT: f"What tests and lints, on top of {RUNTIME}.",
+}
+
+Pins = dict[str, Requirement]
+"""Canonical name to a requirement `name==version`, perhaps with a marker."""
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """A platform that must be able to install the locks."""
+
+    name: str
+    markers: dict[str, str]
+    tags: tuple[str, ...]
+    """Platform tags of wheels that run there."""
+
+
+def _linux(architecture: str) -> Machine:
+    markers = {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": architecture}
+    tags = [f"manylinux_2_{minor}_{architecture}" for minor in range(28, 4, -1)]  # 2.28: torch's own floor
+    return Machine(f"Linux {architecture}", markers, (*tags, f"manylinux2014_{architecture}", f"linux_{architecture}"))
+
+
+MACHINES = (
+    _linux("x86_64"),
+    _linux("aarch64"),
+    Machine(
+        "macOS arm64",
+        {"sys_platform": "darwin", "platform_system": "Darwin", "platform_machine": "arm64"},
+        (
+            *(f"macosx_{major}_0_{kind}" for major in range(14, 10, -1) for kind in ("arm64", "universal2")),
+            *(f"macosx_10_{minor}_universal2" for minor in range(16, 8, -1)),
+        ),
+    ),
+)
+
+
+def environments() -> list[dict[str, str]]:
+    """Values of the environment markers on every platform that is promised."""
+    shared = {"implementation_name": "cpython", "platform_python_implementation": "CPython", "os_name": "posix"}
+    return [
+        {**shared, **machine.markers, "python_version": python, "python_full_version": f"{python}.0"}
+        for machine in MACHINES
+        for python in PYTHONS
+    ]
+
+
+def roots() -> tuple[list[Requirement], list[Requirement]]:
+    """What pyproject.toml asks for: to run (the editable installation included), and on top to test and lint."""
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = content["project"]
+    extras = project["optional-dependencies"]
+    runtime = [*project["dependencies"], *extras["workflow"], *content["build-system"]["requires"]]
+    return [Requirement(line) for line in runtime], [Requirement(line) for line in extras["dev"]]
+
+
+def read(name: str) -> Pins:
+    """A lock; none is an empty one."""
+    path = ROOT / name
+    lines = path.read_text().splitlines() if path.exists() else []
+    wanted = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(requirement.name): requirement for requirement in wanted}
+
+
+def version_of(pin: Requirement) -> str:
+    (specifier,) = pin.specifier
+    assert specifier.operator == "==", f"{pin} is no exact version"
+    return specifier.version
+
+
+def closure(wanted: Iterable[Requirement], requires: Callable[[str], Iterable[str] | None]) -> dict[str, Requirement]:
+    """Everything the wanted packages need on any promised platform, by canonical name.
+
+    `requires` gives a package's `Requires-Dist` lines, or None where the package is not known: it is then named in the
+    result without what it needs in turn.
+    """
+    found: dict[str, Requirement] = {}
+    seen: set[tuple[str, str]] = set()
+    queue = [(requirement, environment) for requirement in wanted for environment in environments()]
+    while queue:
+        requirement, environment = queue.pop()
+        name = canonicalize_name(requirement.name)
+        found.setdefault(name, requirement)
+        for extra in ("", *sorted(requirement.extras)):
+            state = (f"{name}[{extra}]", environment["platform_machine"] + environment["python_version"])
+            if state in seen:
+                continue
+            seen.add(state)
+            for line in requires(name) or ():
+                needed = Requirement(line)
+                # Torch's builds for accelerators bring libraries of their own, in exact versions; its CPU build none.
+                if name == "torch" and "platform_" in str(needed.marker):
+                    continue
+                if needed.marker is None or needed.marker.evaluate({**environment, "extra": extra}):
+                    queue.append((needed, environment))
+    return found
+
+
+def resolve(wanted: Sequence[str], constraints: Iterable[Requirement]) -> dict[str, dict[str, Any]]:
+    """Metadata of the versions pip would install here, by canonical name."""
+    with tempfile.TemporaryDirectory() as folder:
+        limits, report = Path(folder, "constraints.txt"), Path(folder, "report.json")
+        limits.write_text("".join(f"{pin}\n" for pin in constraints))
+        command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet"]
+        subprocess.run([*command, "--report", str(report), "--constraint", str(limits), *wanted], check=True)
+        found = [item["metadata"] for item in json.loads(report.read_text())["install"]]
+    return {canonicalize_name(metadata["name"]): metadata for metadata in found}
+
+
+def write(upgrade: Sequence[str] | None) -> None:
+    """Both locks; `upgrade`: names set free (an empty list frees all), None keeps every pin that fits."""
+    runtime, development = roots()
+    old = {**read(DEVELOPMENT), **read(RUNTIME)}
+    freed = set(old) if upgrade == [] else {canonicalize_name(name) for name in upgrade or ()}
+    unknown = freed - set(old)
+    if unknown:
+        sys.exit(f"not in a lock: {', '.join(sorted(unknown))}")
+    asked = [str(requirement) for requirement in [*runtime, *development]]
+    while True:
+        found = resolve(asked, [pin for name, pin in old.items() if name not in freed])
+        lines = {name: metadata.get("requires_dist") for name, metadata in found.items()}
+        needed = closure([*runtime, *development], lines.get)
+        elsewhere = [f"{needed[name].name}{needed[name].specifier}" for name in sorted(set(needed) - set(found))]
+        if not elsewhere:
+            break
+        asked += elsewhere
+    to_run = closure(runtime, lines.get)
+    for lock, names in ((RUNTIME, set(to_run)), (DEVELOPMENT, set(needed) - set(to_run))):
+        # A local part (`+cpu`) names one machine's build.
+        text = [f"{found[name]['name']}=={Version(found[name]['version']).public}\n" for name in sorted(names)]
+        header = f"# {HEADERS[lock]} Written by `make lock`; Python {PYTHONS[0]} to {PYTHONS[-1]}.\n"
+        (ROOT / lock).write_text(header + "".join(text))
+        print(f"{lock}: {len(names)} packages")
+
+
+class File(NamedTuple):
+    """A file of a package in the index."""
+
+    name: str
+    requires_python: str | None
+    yanked: bool
+
+
+def of_version(files: Iterable[File], version: str) -> list[tuple[File, frozenset[Tag]]]:
+    """The files that give this version, each with the tags of a wheel or none for source; yanked ones do not count."""
+    found: list[tuple[File, frozenset[Tag]]] = []
+    for file in files:
+        try:
+            if file.name.endswith(".whl"):
+                _, of, _, tags = parse_wheel_filename(file.name)
+            else:
+                (_, of), tags = parse_sdist_filename(file.name), frozenset()
+        except (InvalidSdistFilename, InvalidWheelFilename, InvalidVersion):
+            continue  # Old files of other shapes: eggs, installers.
+        if of == Version(version) and not file.yanked:
+            found.append((file, tags))
+    return found
+
+
+@functools.cache
+def supported(machine: Machine, python: str) -> frozenset[Tag]:
+    """Tags of the wheels that a machine takes, abi3 and pure Python included."""
+    major, minor = (int(part) for part in python.split("."))
+    pure = compatible_tags((major, minor), f"cp{major}{minor}", machine.tags)
+    return frozenset([*cpython_tags((major, minor), platforms=machine.tags), *pure])
+
+
+def platforms(pin: Requirement, files: Iterable[File]) -> dict[str, str]:
+    """`wheel`, `source` or `` (nothing) for every platform on which the pin is installed."""
+    fitting = of_version(files, version_of(pin))
+    found = {}
+    for machine, python in itertools.product(MACHINES, PYTHONS):
+        values = {**machine.markers, "python_version": python, "python_full_version": f"{python}.0"}
+        if pin.marker is not None and not pin.marker.evaluate(values):
+            continue
+        here = [tags for file, tags in fitting if SpecifierSet(file.requires_python or "").contains(f"{python}.0")]
+        wheel = any(tags & supported(machine, python) for tags in here)
+        found[f"{machine.name}, Python {python}"] = "wheel" if wheel else "source" if frozenset() in here else ""
+    return found
+
+
+def files_in_index(names: Sequence[str]) -> dict[str, list[File]]:
+    """Every file the index that pip is configured with has of these packages; downloads none."""
+    # Pip has no public command that lists files, and only pip knows its own index, certificates and passwords.
+    from pip._internal.commands.index import IndexCommand
+    from pip._internal.index.collector import LinkCollector, parse_links
+
+    found: dict[str, list[File]] = {}
+
+    class Listing(IndexCommand):
+        def run(self, options: Any, args: list[str]) -> int:
+            with self._build_session(options) as session, ThreadPoolExecutor(8) as pool:
+                collector = LinkCollector.create(session, options=options)
+
+                def links(url: Any) -> list[Any]:
+                    page = collector.fetch_response(url)
+                    return list(parse_links(page)) if page else []
+
+                def files(name: str) -> list[File]:
+                    places = [place for group in collector.collect_sources(name, links) for place in group if place]
+                    listed = [link for place in places for link in (*place.page_candidates(), *place.file_links())]
+                    return [File(link.filename, link.requires_python, link.is_yanked) for link in listed]
+
+                found.update(zip(args, pool.map(files, args), strict=True))
+            return 0
+
+    if Listing("index", "files of packages").main(["-qqq", *names]):
+        sys.exit("pip cannot read its index")
+    return found
+
+
+def check() -> None:
+    """Ask for every pin whether each promised platform can install it."""
+    pins = {**read(DEVELOPMENT), **read(RUNTIME)}
+    files = files_in_index(list(pins))
+    found = {str(pin): platforms(pin, files[name]) for name, pin in pins.items()}
+    lacking = [(pin, platform) for pin, kinds in found.items() for platform, kind in kinds.items() if not kind]
+    if lacking:
+        sys.exit("\n".join(f"{pin}: no wheel and no source for {platform}" for pin, platform in lacking))
+    built = [pin for pin, kinds in found.items() if "source" in kinds.values()]
+    print(f"{len(pins)} pinned versions install on {', '.join(m.name for m in MACHINES)}, Python {', '.join(PYTHONS)}")
+    print(f"built from source: {', '.join(built) or 'none'}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    writing = commands.add_parser("write", help="both locks from pyproject.toml")
+    writing.add_argument("--upgrade", nargs="*", metavar="NAME", help="take the newest version of these, or of all")
+    commands.add_parser("check", help="ask the index for files for every platform")
+    arguments = parser.parse_args()
+    if arguments.command == "write":
+        write(arguments.upgrade)
+    else:
+        check()
+
+
+if __name__ == "__main__":
+    main()
