@@ -288,6 +288,15 @@ def test_a_signal_sets_a_flag(number: signal.Signals, code: int) -> None:
     assert signal.getsignal(number) is before
 
 
+@pytest.fixture
+def in_a_terminal() -> Iterator[None]:
+    """Ctrl-C as Python handles it there: a shell's background job, tests among them, starts with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("in_a_terminal")
 def test_the_second_signal_is_not_held_back() -> None:
     with Interrupt() as interrupt:
         signal.raise_signal(signal.SIGINT)
