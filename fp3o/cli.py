@@ -14,10 +14,10 @@ from tyro.conf import Positional, UseAppendAction, arg
 from tyro.extras import SubcommandApp
 
 from fp3o import config
-from fp3o.config.field_docs import field_docs
 from fp3o.config.settings import Settings
 from fp3o.envs.options import OPTIONS
 from fp3o.errors import UserError
+from fp3o.fields import declared, meanings, shown
 from fp3o.runs import layout
 
 app = SubcommandApp()
@@ -28,16 +28,21 @@ CELL_HELP = "<domain>/<task>/<sharing>/<algorithm>[-<variant>], for example mamu
 def settings_help() -> str:
     """Every name `--set` knows, with its meaning: settings of the learner, then options of each domain."""
     lines = ["Override one value; every departure from the paper is recorded. Settings:"]
-    for doc in field_docs(Settings):
-        readers = config.READERS.get(doc.name)
-        only = f" Only {', '.join(readers)}." if readers else ""
-        lines.append(f"• {doc.name} ({doc.allowed}): {doc.text}{only}")
+    texts = meanings(Settings)
+    for name, field in declared(Settings).items():
+        only = f" Only {', '.join(field.readers)}." if field.readers else ""
+        lines.append(f"• {name} ({field.allowed}): {texts[name]}{only}")
     for domain, kind in OPTIONS.items():
-        docs = field_docs(kind)
-        if docs:
+        texts = meanings(kind)
+        if texts:
             lines.append(f"Options of {domain} environments:")
-            lines += [f"• {doc.name} ({doc.allowed}; default {doc.default}): {doc.text}" for doc in docs]
+        for name, field in declared(kind).items():
+            lines.append(f"• {name} ({field.allowed}; default {_shown(field.default)}): {texts[name]}")
     return "\n".join(lines)
+
+
+def _shown(default: object) -> str:
+    return "(none)" if default == "" else shown(default)
 
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, config.Scalar]:
@@ -252,7 +257,11 @@ def list_names(
         ]
     elif what == "settings":
         kinds: tuple[type[Any], ...] = (Settings, *OPTIONS.values())
-        lines = [(doc.name, doc.allowed, doc.default, doc.text) for kind in kinds for doc in field_docs(kind)]
+        lines = [
+            (field.name, field.allowed, _shown(field.default), text)
+            for kind in kinds
+            for field, text in zip(declared(kind).values(), meanings(kind).values(), strict=True)
+        ]
     else:
         lines = [(name, str(config.load_suite(name).raw["title"])) for name in config.suite_names()]
     for line in lines:

@@ -19,6 +19,7 @@ from fp3o.config.settings import Settings
 from fp3o.envs.interface import Episode
 from fp3o.envs.options import OPTIONS
 from fp3o.errors import UserError
+from fp3o.fields import declared, meanings
 from fp3o.runs import records
 from fp3o.runs.folder import Interrupted, RunFolder
 from fp3o.workflow import store
@@ -54,7 +55,7 @@ def publish_runs(
                 "options": {},
                 "protocol": plan.protocol,
                 "revision": plan.revision,
-                "deviations": list(plan.deviations),
+                "deviations": [str(change) for change in plan.deviations],
                 "environment": {"engine": "matrix"},
                 "versions": {},
                 "git": None,
@@ -279,7 +280,7 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert "mpe/simple-reference" in listed("tasks")
     assert {"fp3o", "mappo", "ippo", "happo", "coppo", "a2po"} == set(listed("algorithms"))
     assert any(line.startswith("fp3o-double-clip\t") for line in listed("variants"))
-    assert any(line.startswith("gamma\tnumber\t0.99\t") for line in listed("settings"))
+    assert any(line.startswith("gamma\tnumber, 0 … 1\t0.99\t") for line in listed("settings"))
     assert any(line.startswith("paper\t") for line in listed("suites"))
     smoke = [line.split("\t") for line in listed("cells", "--suite", "smoke")]
     assert [row[0] for row in smoke] == [plan.cell.id for plan, _ in cli.config.load_suite("smoke").runs()]
@@ -288,13 +289,13 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_setting_and_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     for kind in (Settings, *OPTIONS.values()):
-        for doc in cli.field_docs(kind):
-            assert doc.text, f"{kind.__name__}.{doc.name} has no text"
+        for name in declared(kind):
+            assert meanings(kind).get(name), f"{kind.__name__}.{name} has no text"
     assert call("train", "--help") == 0
     shown = capsys.readouterr().out
     for kind in (Settings, *OPTIONS.values()):
-        for doc in cli.field_docs(kind):
-            assert f"• {doc.name} (" in shown
+        for name in declared(kind):
+            assert f"• {name} (" in shown
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:

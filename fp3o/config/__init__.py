@@ -7,20 +7,21 @@ The data stands in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/<suit
 """
 
 from fp3o.config.cells import SHARINGS, Cell
-from fp3o.config.resolution import PROTOCOL, Plan, Scalar, canonical_json, option_names, resolve, setting_names
+from fp3o.config.differences import Change, changes
+from fp3o.config.resolution import PROTOCOL, Plan, canonical_json, option_names, resolve, setting_names
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
-from fp3o.config.settings import BOUNDS, READERS, Settings
+from fp3o.config.settings import Settings
 from fp3o.config.sources import algorithms, catalogue, domains, repository, tasks, variants
 from fp3o.config.suites import Artefact, Suite, load_suite, suite_names
+from fp3o.fields import Scalar
 
 __all__ = [
-    "BOUNDS",
     "PROTOCOL",
-    "READERS",
     "SEED_BLOCK",
     "SHARINGS",
     "Artefact",
     "Cell",
+    "Change",
     "Plan",
     "Scalar",
     "Settings",
@@ -28,6 +29,7 @@ __all__ = [
     "algorithms",
     "canonical_json",
     "catalogue",
+    "changes",
     "domains",
     "load_suite",
     "option_names",

@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from fp3o.config.cells import Cell
-from fp3o.config.settings import BOUNDS, READERS, Settings
+from fp3o.config.differences import Change, changes
+from fp3o.config.settings import Settings
 from fp3o.config.sources import catalogue
 from fp3o.envs.options import KNOWN_ENVIRONMENTS, OPTIONS, revision
 from fp3o.errors import UserError, unknown
+from fp3o.fields import Scalar, declared, hashed
 
 if TYPE_CHECKING:
     from fp3o.config.suites import Suite
 
 # Version of the training code's numbers. Bump when the same settings and seed give other results than before.
 PROTOCOL = 1
-
-Scalar: TypeAlias = str | int | float | bool
-
-SETTING_TYPES: dict[str, Any] = get_type_hints(Settings)
-OPTION_TYPES: dict[str, dict[str, Any]] = {domain: get_type_hints(kind) for domain, kind in OPTIONS.items()}
 
 MPE_EPISODE = 25  # Steps of every MPE episode, so a rollout of a multiple of 25 steps starts and ends with one.
 
@@ -47,8 +43,8 @@ class Plan:
     """Of the domain's engine."""
     digest: str
     """First 10 hexadecimal digits of the sha256 over `configuration()` as canonical JSON."""
-    deviations: tuple[str, ...] = ()
-    """Lines such as "epochs 5 → 10 (variant mappo-10-epochs)": where this plan leaves the plain cell."""
+    deviations: tuple[Change, ...] = ()
+    """Where this plan leaves the plain cell."""
 
     @property
     def iterations(self) -> int:
@@ -70,12 +66,13 @@ class _Layer:
 
 def setting_names(cell: Cell) -> tuple[str, ...]:
     """Settings the cell's algorithm reads, in the order of the dataclass."""
-    return tuple(f.name for f in fields(Settings) if cell.algorithm in READERS.get(f.name, (cell.algorithm,)))
+    algorithm = cell.algorithm
+    return tuple(n for n, field in declared(Settings).items() if not field.readers or algorithm in field.readers)
 
 
 def option_names(domain: str) -> tuple[str, ...]:
     """Options of the domain's environments."""
-    return tuple(f.name for f in fields(OPTIONS[domain]))
+    return tuple(declared(OPTIONS[domain]))
 
 
 def _configuration(cell: Cell, settings: Settings, options: Any, protocol: int, revision: int) -> dict[str, Any]:
@@ -83,48 +80,14 @@ def _configuration(cell: Cell, settings: Settings, options: Any, protocol: int, 
         "protocol": protocol,
         "revision": revision,
         "cell": cell.id,
-        "settings": {name: getattr(settings, name) for name in setting_names(cell)},
-        "options": asdict(options),
+        "settings": hashed({name: getattr(settings, name) for name in setting_names(cell)}, Settings),
+        "options": hashed(asdict(options), type(options)),
     }
 
 
 def canonical_json(value: object) -> str:
     """One spelling per value: sorted keys, no spaces, shortest exact numbers."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def _parse(kind: Any, value: Scalar, key: str, cell: Cell) -> Scalar:
-    """Read a value as the field's type; anything else is an error that names what is allowed."""
-
-    def wrong(allowed: str) -> UserError:
-        return UserError(f"{cell.id}: {key} = {value!r} is not allowed; allowed: {allowed}")
-
-    if get_origin(kind) is Literal:
-        choices = get_args(kind)
-        if value not in choices:
-            raise wrong(", ".join(map(str, choices)))
-        return value
-    if kind is bool:
-        if isinstance(value, bool):
-            return value
-        if isinstance(value, str) and value.lower() in ("true", "false"):
-            return value.lower() == "true"
-        raise wrong("true, false")
-    if kind is str:
-        return str(value)
-    if isinstance(value, bool):
-        raise wrong("a number")
-    try:
-        number = float(value)
-    except ValueError:
-        raise wrong("a whole number" if kind is int else "a number") from None
-    if not math.isfinite(number):
-        raise wrong("a finite number")
-    if kind is float:
-        return number
-    if not number.is_integer():
-        raise wrong("a whole number")
-    return int(value) if isinstance(value, int) or str(value).lstrip("+-").isdigit() else int(number)
 
 
 def _layers(cell: Cell) -> list[_Layer]:
@@ -154,38 +117,37 @@ def _layers(cell: Cell) -> list[_Layer]:
 
 def _merge(cell: Cell, layers: Iterable[_Layer]) -> tuple[dict[str, Scalar], dict[str, str]]:
     """Values by name and the layer each came from."""
-    setting_types, option_types = SETTING_TYPES, OPTION_TYPES[cell.domain]
+    settings, options = declared(Settings), declared(OPTIONS[cell.domain])
     readable = setting_names(cell)
     values: dict[str, Scalar] = {}
     sources: dict[str, str] = {}
     for layer in layers:
         for key, value in layer.values.items():
-            if key in setting_types:
-                kind = setting_types[key]
-                if key not in readable:
-                    if not layer.label:
-                        continue  # A task's table serves all algorithms; each takes what it reads.
-                    raise UserError(
-                        f"{cell.id}: {key} ({layer.label}) is read only by {', '.join(READERS[key])}; "
-                        f"allowed: {', '.join((*readable, *option_types))}"
-                    )
-            elif key in option_types:
-                kind = option_types[key]
-            else:
-                raise unknown("setting", key, (*readable, *option_types), f"{cell.id} ({layer.label or 'tasks.yaml'})")
-            values[key] = _parse(kind, value, key, cell)
+            field = settings.get(key) or options.get(key)
+            where = f"{cell.id} ({layer.label or 'tasks.yaml'})"
+            if field is None:
+                raise unknown("setting", key, (*readable, *options), where)
+            if key in settings and key not in readable:
+                if not layer.label:
+                    continue  # A task's table serves all algorithms; each takes what it reads.
+                raise UserError(
+                    f"{where}: {key} is read only by {', '.join(field.readers)}; "
+                    f"allowed: {', '.join((*readable, *options))}"
+                )
+            values[key] = field.parse(value, where)
             sources[key] = layer.label
     return values, sources
 
 
 def _follow(cell: Cell, values: dict[str, Scalar], sources: dict[str, str]) -> None:
     """Settings that follow another one unless a layer named them."""
-    for key, leader, share in (("clip_others", "clip", 0.5), ("epochs_dependent", "epochs", 1)):
-        if key in setting_names(cell) and key not in values:
-            led = values.get(leader, getattr(Settings, leader))
+    for key in setting_names(cell):
+        follows = declared(Settings)[key].follows
+        if follows is not None and key not in values:
+            led = values.get(follows.leader, getattr(Settings, follows.leader))
             assert isinstance(led, (int, float))
-            values[key] = led * share
-            sources[key] = f"follows {leader}"
+            values[key] = led * follows.share
+            sources[key] = f"follows {follows.leader}"
 
 
 def _check(cell: Cell, settings: Settings, options: Any) -> None:
@@ -194,11 +156,10 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
     def refuse(message: str) -> UserError:
         return UserError(f"{cell.id}: {message}")
 
-    for key, (least, greatest) in BOUNDS.items():
+    for key in setting_names(cell):  # Values that follow others were not parsed.
         value = getattr(settings, key)
-        if value < least or (greatest is not None and value > greatest):
-            limit = f"{least:g} … {greatest:g}" if greatest is not None else f"at least {least:g}"
-            raise refuse(f"{key} = {value:g} is not allowed; allowed: {limit}")
+        if isinstance(value, (int, float)):
+            declared(Settings)[key].check(value, cell.id)
     samples = settings.rollout_length * settings.rollout_threads
     if settings.total_steps < samples:
         raise refuse(f"total_steps = {settings.total_steps} is less than one rollout; allowed: at least {samples}")
@@ -251,12 +212,7 @@ def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Su
     configuration = _configuration(cell, settings, options, PROTOCOL, engine)
     digest = hashlib.sha256(canonical_json(configuration).encode()).hexdigest()[:10]
     plain = _configuration(cell, *_build(cell, [layer for layer in base if not layer.label])[:2], PROTOCOL, engine)
-    deviations = tuple(
-        f"{key} {_show(old)} → {_show(configuration[part][key])} ({sources.get(key, 'default')})"
-        for part in ("settings", "options")
-        for key, old in plain[part].items()
-        if old != configuration[part][key]
-    )
+    deviations = tuple(changes(plain, configuration, sources))
     return Plan(cell, settings, options, PROTOCOL, engine, digest, deviations)
 
 
@@ -267,7 +223,3 @@ def _build(cell: Cell, layers: Iterable[_Layer]) -> tuple[Settings, Any, dict[st
     options = OPTIONS[cell.domain](**{key: value for key, value in values.items() if key in names})
     settings = Settings(**{key: value for key, value in values.items() if key not in names})  # type: ignore[arg-type]
     return settings, options, sources
-
-
-def _show(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else repr(value) if value == "" else str(value)

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fp3o.config.cells import Cell
-from fp3o.config.resolution import Plan, Scalar, resolve
+from fp3o.config.resolution import Plan, resolve
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds
 from fp3o.config.sources import read_yaml, repository
 from fp3o.errors import UserError, unknown
+from fp3o.fields import Scalar
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ import importlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from fp3o.fields import Bounds
 
 
 @dataclass(frozen=True)
@@ -22,13 +24,13 @@ class MamujocoOptions:
     watches (gymnasium-robotics)."""
     observability: Literal["local", "full"] = "local"
     """local: joints within `neighbour_distance`. full: every agent sees the critic's observation (HAPPO's code)."""
-    neighbour_distance: int = 5
+    neighbour_distance: Annotated[int, Bounds(0, 100)] = 5
     """Edges of the body's joint graph an agent sees along (release: agent_obsk = 5); positions only beyond its own."""
     agent_id: bool = True
     """Append the one-hot agent number to observations and critic states (release), or not (multiagent_mujoco)."""
     standardise: bool = True
     """(x − mean) / std over the entries of each single vector, padding and id included (release), or raw values."""
-    episode_limit: int = 1000
+    episode_limit: Annotated[int, Bounds(1, 1_000_000)] = 1000
     """Steps per episode. The release forces 1000 on all tasks, also on Reacher, whose own limit is 50."""
     contact_margins: Literal["halved", "model"] = "halved"
     """MuJoCo 3.5 began to add the margins of two geoms where it took the larger; both have the same in Hopper and Ant.
@@ -75,7 +77,7 @@ class SmacOptions:
     """agent: what the paper trained on (last actions, agent id, agent-specific state). default: the smac package's."""
     profile: Literal["liberty", "legacy"] = "liberty"
     """Unit data of the embedded engine. liberty: what SMAC's maps load. legacy: Legacy of the Void, for comparison."""
-    choke_width: float = 4.0
+    choke_width: Annotated[float, Bounds(2, 6)] = 4.0
     """Cells between the corridor map's chambers; the map archive allows 2 to 6."""
 
     def __post_init__(self) -> None:
@@ -109,9 +111,9 @@ class PettingzooOptions:
     """What agents are trained on: the mean or sum over all agents of their rewards (cooperative), or each its own."""
     agent_id: bool = True
     """Append the one-hot agent number to observations, so that a shared network can tell agents apart."""
-    episode_limit: int = 1000
+    episode_limit: Annotated[int, Bounds(1, 1_000_000)] = 1000
     """Episodes still running after so many steps are cut: a time limit, not an end."""
-    timeout: float = 60.0
+    timeout: Annotated[float, Bounds(0.001, 86_400)] = 60.0
     """Seconds after which a step or reset that has not come back counts as hanging."""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from fp3o.envs.interface import Episode
 from fp3o.envs.options import OPTIONS
 from fp3o.errors import unknown
+from fp3o.fields import restored
 from fp3o.render import animation
 from fp3o.runs import records
 
@@ -31,6 +32,6 @@ def render_run(run: Path, out: Path, seed: int, every: int, width: int, height: 
 
     seen: list[Any] = []
     episode = evaluate_run(run, 1, seed, lambda env: seen.append(module.look(env)))[0]
-    options = OPTIONS[domain](**document["options"])
+    options = restored(document["options"], OPTIONS[domain])
     pictures = module.frames(task, options, seen[::every], width, height)
     return episode, animation.write(out, pictures, module.steps_per_second(task, options) / every)

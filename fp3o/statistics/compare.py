@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from fp3o.config import Change
 from fp3o.statistics.intervals import (
     Interval,
     Statistic,
@@ -121,7 +122,7 @@ def _plus_minus(centre: float, spread: float | None) -> str:
     return f"{centre:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
 
 
-def sentence(cell: str, values: Sequence[float], deviations: Sequence[str] = ()) -> str:
+def sentence(cell: str, values: Sequence[float], deviations: Sequence[Change] = ()) -> str:
     """What a finished training prints: 4102 ± 40 (n = 5), published 4128 ± 367: consistent."""
     if not values:
         return "no score: every seed diverged before its first evaluation"
@@ -132,7 +133,7 @@ def sentence(cell: str, values: Sequence[float], deviations: Sequence[str] = ())
         return f"{ours}, no published value"
     theirs = comparison.published
     if departures(deviations):
-        words = f"not compared, deviates from the paper: {'; '.join(departures(deviations))}"
+        words = f"not compared, deviates from the paper: {'; '.join(map(str, departures(deviations)))}"
     elif comparison.verdict == "undecided" and n > 1:
         low, high = (_plus_minus(bound, None) for bound in (comparison.low, comparison.high))
         outside = "outside our prediction interval; " if comparison.words != "undecided" else ""

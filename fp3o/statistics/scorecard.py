@@ -205,7 +205,7 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
             name: sorted({run.engine for cell in cells if cell.cell.startswith(f"{name}/") for run in cell.runs})
             for name in sorted({cell.cell.split("/")[0] for cell in cells})
         },
-        "deviations": sorted({text for cell in cells for text in cell.deviations}),
+        "deviations": sorted({str(change) for cell in cells for change in cell.deviations}),
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config import Change
 from fp3o.errors import UserError
 from fp3o.runs import records
 from fp3o.statistics.intervals import Statistic, Summary, summarise
@@ -63,7 +64,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
 
 
 # How often and on how many episodes a policy is evaluated leaves the policy alone.
-_HARMLESS = ("evaluation_interval ", "evaluation_episodes ", "final_episodes ")
+_HARMLESS = ("evaluation_interval", "evaluation_episodes", "final_episodes")
 
 
 def protocol_of(cell: str) -> Protocol:
@@ -77,9 +78,10 @@ _ENGINE_OPTIONS = ("backend", "flavour", "profile")
 _ENGINE_VERSIONS = ("smac", "pysc2", "game")
 
 
-def departures(deviations: Iterable[str]) -> tuple[str, ...]:
+def departures(deviations: Iterable[Change]) -> tuple[Change, ...]:
     """Those deviations of a plan that make its score another quantity than the published one of the same cell."""
-    return tuple(sorted(text for text in deviations if not text.startswith(_HARMLESS) and "(variant " not in text))
+    found = [d for d in deviations if d.name not in _HARMLESS and not d.source.startswith("variant ")]
+    return tuple(sorted(found, key=str))
 
 
 class Planned(NamedTuple):
@@ -158,9 +160,9 @@ class CellRuns:
         return sum(run.diverged for run in self.runs)
 
     @property
-    def deviations(self) -> tuple[str, ...]:
+    def deviations(self) -> tuple[Change, ...]:
         """Where the settings depart from the paper's cell, over all seeds, other than by the variant the cell names."""
-        return departures({text for run in self.runs for text in run.document["deviations"]})
+        return departures({Change.read(text) for run in self.runs for text in run.document["deviations"]})
 
     def scores(self, reduction: Reduction | None = None) -> list[float]:
         """One number per seed that has one (a seed that diverged counts with its last finite evaluations)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from fp3o.config import Artefact
+from fp3o.config import Artefact, Change
 from fp3o.statistics import published as paper
 from fp3o.statistics.columns import CONTROL, cells_of
 from fp3o.statistics.compare import Comparison, compare_cell, judge
@@ -61,7 +61,7 @@ class Entry:
     interval: Interval | None = None
     published: Published | None = None
     comparison: Comparison | None = None
-    deviations: tuple[str, ...] = ()
+    deviations: tuple[Change, ...] = ()
     bold: bool = False
     underline: bool = False
     runs: CellRuns | None = None
@@ -228,7 +228,7 @@ def _notes(table: Table) -> list[str]:
     diverged = [f"{entry.cell} ({entry.diverged})" for entry in table.entries if entry.diverged]
     if diverged:
         notes.append(f"Diverged seeds, scored by their last evaluations: {'; '.join(diverged)}.")
-    departures = sorted({text for entry in done for text in entry.deviations})
+    departures = sorted({str(change) for entry in done for change in entry.deviations})
     if departures:
         reason = ", so not compared with the paper" if any(entry.published for entry in done) else ""
         notes.append(f"Deviates from the plain cells{reason}: {'; '.join(departures)}.")
@@ -347,7 +347,7 @@ def _csv_fields(entry: Entry) -> list[str]:
         fixed(pooled.centre, 3) if pooled else "",
         fixed(pooled.spread, 3) if pooled else "",
         fixed(math.fsum(spreads) / len(spreads), 3) if spreads else "",
-        "; ".join(entry.deviations),
+        "; ".join(map(str, entry.deviations)),
     ]
 
 

@@ -15,6 +15,7 @@ from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Episode, slot_seeds
 from fp3o.envs.options import OPTIONS
 from fp3o.errors import UserError
+from fp3o.fields import restored
 from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
 from fp3o.runs import checkpoint, records
@@ -108,7 +109,8 @@ def evaluate_run(
         folder / records.CHECKPOINT,
     )
     cell = Cell.parse(document["cell"])
-    settings, options = Settings(**document["settings"]), OPTIONS[cell.domain](**document["options"])
+    settings = restored(document["settings"], Settings)
+    options = restored(document["options"], OPTIONS[cell.domain])
     probe = make(cell.domain, cell.task, 1, auto_reset=False, options=options)
     spec = probe.spec
     probe.close()

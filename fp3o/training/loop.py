@@ -336,7 +336,7 @@ class Run:
             "options": configuration["options"],
             "protocol": self.plan.protocol,
             "revision": self.plan.revision,
-            "deviations": list(self.plan.deviations),
+            "deviations": [str(change) for change in self.plan.deviations],
             "environment": self.env.identity(),
             "versions": records.installed_versions(),
             "git": records.git_state(),

@@ -132,7 +132,7 @@ def cell_summary(suite: config.Suite, cell_id: str) -> dict[str, Any]:
         "cell": cell_id,
         "configuration": resolved.configuration(),
         "digest": resolved.digest,
-        "deviations": list(resolved.deviations),
+        "deviations": [str(change) for change in resolved.deviations],
         "seeds_planned": list(seeds),
         "seeds_found": [run.seed for run in found.runs],
         "seeds_diverged": [run.seed for run in found.runs if run.diverged],

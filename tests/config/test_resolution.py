@@ -13,8 +13,9 @@ import pytest
 
 from fp3o import config
 from fp3o.config import Cell, load_suite, resolution, resolve
-from fp3o.envs.options import REVISIONS
+from fp3o.envs.options import OPTIONS, REVISIONS
 from fp3o.errors import UserError
+from fp3o.fields import declared
 from fp3o.runs import layout
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,7 +184,7 @@ ANT = "mamujoco/ant-2x4/full/mappo"
         (ANT, "learning_rate", "1", ["learning_rate", "actor_lr"]),
         (ANT, "epochs", "many", ["epochs", "whole number"]),
         (ANT, "epochs", "2.5", ["epochs", "whole number"]),
-        (ANT, "epochs", "0", ["epochs", "at least 1"]),
+        (ANT, "epochs", "0", ["epochs", "1 … 10000"]),
         (ANT, "epochs", True, ["epochs", "number"]),
         (ANT, "clip", "nan", ["clip", "finite"]),
         (ANT, "gamma", "1.5", ["gamma", "0 … 1"]),
@@ -230,9 +231,11 @@ def test_mpe_chunks_may_straddle_episodes_of_one_rollout() -> None:
 
 def test_deviations_name_old_and_new_value_and_who_asked() -> None:
     assert resolve(Cell.parse("mamujoco/ant-2x4/full/fp3o")).deviations == ()
-    assert resolve(Cell.parse(ANT + "-10-epochs")).deviations == ("epochs 5 → 10 (variant mappo-10-epochs)",)
+    variant = resolve(Cell.parse(ANT + "-10-epochs")).deviations
+    assert variant == (config.Change("epochs", "5", "10", "variant mappo-10-epochs"),)
+    assert str(variant[0]) == "epochs 5 → 10 (variant mappo-10-epochs)"
     changed = resolve(Cell.parse("mamujoco/ant-2x4/full/fp3o"), {"clip": "0.1"}).deviations
-    assert changed == ("clip 0.2 → 0.1 (--set)", "clip_others 0.1 → 0.05 (follows clip)")
+    assert [str(c) for c in changed] == ["clip 0.2 → 0.1 (--set)", "clip_others 0.1 → 0.05 (follows clip)"]
     assert resolve(Cell.parse(ANT), {"clip": "0.2"}).deviations == ()
 
 
@@ -258,8 +261,14 @@ def test_settings_of_other_algorithms_are_not_hashed() -> None:
     mappo = resolve(Cell.parse(ANT)).configuration()["settings"]
     assert "epochs_dependent" not in mappo
     assert "epochs_dependent" in resolve(Cell.parse("mamujoco/ant-2x4/full/fp3o")).configuration()["settings"]
-    assert set(config.READERS) <= set(resolution.SETTING_TYPES)
-    assert set(config.BOUNDS) == {n for n, kind in resolution.SETTING_TYPES.items() if kind in (int, float)}
+
+
+def test_every_number_is_bounded_and_every_reader_exists() -> None:
+    for kind in (config.Settings, *OPTIONS.values()):
+        for field in declared(kind).values():
+            assert (field.bounds is not None) == (field.type in (int, float)), field.name
+            assert set(field.readers) <= set(config.algorithms())
+            assert field.parse(field.default, "default") == field.default
 
 
 def test_engine_revision_protocol_and_options_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +368,7 @@ def test_small_suites_say_where_they_leave_the_paper(name: str) -> None:
     assert {p.cell.sharing for p, _ in runs} == {"full", "partial", "none"}
     for p, _ in runs:
         if p.cell.domain in ("mamujoco", "mpe", "smac"):
-            assert any("total_steps" in line and f"suite {name}" in line for line in p.deviations), p.cell.id
+            assert ("total_steps", f"suite {name}") in [(c.name, c.source) for c in p.deviations], p.cell.id
     assert any(a.kind == "cost" for a in suite.artefacts)
 
 

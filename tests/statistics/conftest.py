@@ -99,7 +99,7 @@ def write_run() -> WriteRun:
             "options": configuration["options"],
             "protocol": resolved.protocol,
             "revision": resolved.revision,
-            "deviations": list(resolved.deviations),
+            "deviations": [str(change) for change in resolved.deviations],
             "environment": {"engine": "embedded" if wins else cell.split("/")[0]},
             "versions": {"python": "3.11.4", "mujoco": "3.17.0"},
             "git": {"commit": "a" * 40, "dirty": False},

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from fp3o.config import Change
 from fp3o.statistics import compare, published
 from fp3o.statistics.compare import compare_cell, judge, sentence
 from fp3o.statistics.published import Published
@@ -35,7 +36,7 @@ def test_undecided_but_not_where_ours_would_fall(scores_around: Around) -> None:
 
 
 def test_a_run_that_deviates_is_not_compared() -> None:
-    text = sentence(CHEETAH, [4.0, 5.0], ["total_steps 10000000 → 40000 (suite quick)"])
+    text = sentence(CHEETAH, [4.0, 5.0], [Change("total_steps", "10000000", "40000", "suite quick")])
     assert text == (
         "4.5 ± 0.7 (n = 2), published 4128 ± 367: not compared, deviates from the paper: "
         "total_steps 10000000 → 40000 (suite quick)"

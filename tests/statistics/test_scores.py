@@ -127,7 +127,7 @@ def test_deviations_of_the_variant_itself_do_not_count(tmp_path: Path, write_run
     assert found.deviations == ()
     folder = write_run(tmp_path, cell, 1, -30.0, overrides={"total_steps": 8000})
     (found,) = scores.collect(tmp_path, [planned(folder, cell, (1,))])
-    assert found.deviations == ("total_steps 10000000 → 8000 (--set)",)
+    assert [str(change) for change in found.deviations] == ["total_steps 10000000 → 8000 (--set)"]
 
 
 def test_pooled_median_takes_all_seeds_evaluations_together(tmp_path: Path, write_run: Any) -> None:

@@ -119,7 +119,7 @@ def test_broken_parameters_stop_nobody(tmp_path: Path, monkeypatch: pytest.Monke
 def test_an_absurd_step_size(tmp_path: Path, capsys: pytest.CaptureFixture[str], cell: str) -> None:
     """All seeds diverge at once: the command succeeds, warns about each, and does not train on."""
     plan = tiny_plan(cell, 5, epochs=3, actor_lr=1e38, critic_lr=1e38)
-    overrides = [f"--set={line.split()[0]}={line.split(' → ')[1].split()[0]}" for line in plan.deviations]
+    overrides = [f"--set={change.name}={change.new}" for change in plan.deviations]
     with pytest.raises(SystemExit) as left:
         cli.main(["train", cell, "--seeds", "0-1", "--out", str(tmp_path), "--device", "cpu", *overrides])
     assert left.value.code in (0, None)

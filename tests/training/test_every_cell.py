@@ -9,7 +9,7 @@ import pytest
 import torch
 from short_runs import documents, tiny_plan, train, train_interrupted
 
-from fp3o.config import Cell, algorithms, resolve, tasks
+from fp3o.config import Cell, Change, algorithms, resolve, tasks
 from fp3o.envs import make
 from fp3o.networks.sharing import sharing as owners
 from fp3o.runs import checkpoint, records
@@ -100,7 +100,7 @@ def test_full_size(tmp_path: Path, cell: str) -> None:
     train(plan, tmp_path)
     (document,) = documents(tmp_path).values()
     assert document["status"] == "finished"
-    assert [line.split()[0] for line in document["deviations"]] == ["total_steps"]
+    assert [Change.read(line).name for line in document["deviations"]] == ["total_steps"]
     (run,) = (path.parent for path in tmp_path.rglob(records.RUN))
     evaluations = records.read_evaluations(run / records.EVALUATIONS)
     assert len(evaluations["return"]) == 32

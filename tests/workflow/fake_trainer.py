@@ -73,7 +73,7 @@ def publish(folder: Path, resolved: config.Plan, seed: int, seeds: tuple[int, ..
             "options": resolved.configuration()["options"],
             "protocol": resolved.protocol,
             "revision": resolved.revision,
-            "deviations": list(resolved.deviations),
+            "deviations": [str(change) for change in resolved.deviations],
             "environment": {"engine": "fake"},
             "versions": {"torch": "none"},
             "git": None,

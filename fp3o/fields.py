@@ -1,0 +1,218 @@
+"""Declared fields: everything there is to say about a setting or an option stands once, at the field of a dataclass.
+
+    epochs: Annotated[int, Bounds(1, 10_000)] = 5
+    "Passes over the rollout per turn (paper: ppo epochs)."
+
+Type or choices, bounds, who reads it, what it follows, how it enters digests, default, meaning and source. Parsing,
+checks, digests, `--help` and `fp3o list settings` derive from it.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+
+from fp3o.errors import UserError
+
+Scalar: TypeAlias = str | int | float | bool
+T = TypeVar("T")
+
+LONGEST_SHOWN = 60  # Characters of a refused value that a message repeats.
+
+
+# --- Marks: what `Annotated` can say about a field ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Least and greatest number allowed."""
+
+    least: float
+    greatest: float
+
+    def __str__(self) -> str:
+        return f"{self.least:g} … {self.greatest:g}"
+
+
+@dataclass(frozen=True)
+class ReadBy:
+    """The only algorithms that read a setting: others refuse it, and their digests do not hold it."""
+
+    algorithms: tuple[str, ...]
+
+
+def read_by(*algorithms: str) -> ReadBy:
+    return ReadBy(algorithms)
+
+
+@dataclass(frozen=True)
+class Follows:
+    """A setting that nobody names is `share` times its leader."""
+
+    leader: str
+    share: float
+
+
+@dataclass(frozen=True)
+class AddedLater:
+    """A field that older runs do not have. They behave as at `value`; at this value it is left out of the digest."""
+
+    value: Scalar
+
+
+# --- Declarations ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One field with its marks."""
+
+    name: str
+    type: Any
+    """int, float, bool or str."""
+    default: Any
+    choices: tuple[str, ...] = ()
+    bounds: Bounds | None = None
+    readers: tuple[str, ...] = ()
+    """Empty: every algorithm."""
+    follows: Follows | None = None
+    added_later: AddedLater | None = None
+
+    @property
+    def allowed(self) -> str:
+        """`1 … 10000, whole`, `true | false`, `agents | one` …"""
+        if self.choices:
+            return " | ".join(self.choices)
+        kind = {bool: "true | false", int: "whole number", float: "number", str: "text"}[self.type]
+        return f"{kind}, {self.bounds}" if self.bounds else kind
+
+    def parse(self, value: object, where: str) -> Scalar:
+        """Read a value as the field's type and check its bounds; anything else is an error naming what is allowed."""
+
+        def wrong(allowed: str) -> UserError:
+            seen = repr(value[:LONGEST_SHOWN]) if isinstance(value, str) else shown(value)
+            return UserError(f"{where}: {self.name} = {seen} is not allowed; allowed: {allowed}")
+
+        if self.choices:
+            if not isinstance(value, str) or value not in self.choices:
+                raise wrong(", ".join(self.choices))
+            return value
+        if self.type is bool:
+            if isinstance(value, bool):
+                return value
+            if isinstance(value, str) and value.lower() in ("true", "false"):
+                return value.lower() == "true"
+            raise wrong("true, false")
+        if self.type is str:
+            if not isinstance(value, str):
+                raise wrong("text")
+            return value
+        whole = self.type is int
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise wrong("a whole number" if whole else "a number")
+        try:
+            number = float(value)
+        except ValueError:
+            raise wrong("a whole number" if whole else "a number") from None
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise wrong(f"a finite number, {self.bounds}" if self.bounds else "a finite number")
+        if whole and not number.is_integer():
+            raise wrong("a whole number")
+        self.check(number, where, value)
+        if not whole:
+            return number
+        # Digits are read as they stand: a float would round those beyond 2⁵³.
+        return int(value) if isinstance(value, int) or str(value).strip().lstrip("+-").isdigit() else int(number)
+
+    def check(self, number: float, where: str, value: object = None) -> None:
+        """Refuse a number out of bounds."""
+        if self.bounds and not self.bounds.least <= number <= self.bounds.greatest:
+            seen = shown(number if value is None else value)
+            raise UserError(f"{where}: {self.name} = {seen} is not allowed; allowed: {self.bounds}")
+
+
+_DECLARED: dict[type[Any], Mapping[str, Declared]] = {}
+
+
+def declared(kind: type[Any]) -> Mapping[str, Declared]:
+    """Every field of a dataclass by name, in its order."""
+    if kind not in _DECLARED:
+        hints = get_type_hints(kind, include_extras=True)
+        _DECLARED[kind] = {f.name: _declared(f.name, hints[f.name], f.default) for f in fields(kind)}
+    return _DECLARED[kind]
+
+
+def _declared(name: str, hint: Any, default: object) -> Declared:
+    marks = getattr(hint, "__metadata__", ())
+    plain = get_args(hint)[0] if marks else hint
+    choices = get_args(plain) if get_origin(plain) is Literal else ()
+    readers = _mark(marks, ReadBy)
+    return Declared(
+        name,
+        str if choices else plain,
+        default,
+        choices,
+        _mark(marks, Bounds),
+        readers.algorithms if readers else (),
+        _mark(marks, Follows),
+        _mark(marks, AddedLater),
+    )
+
+
+def _mark(marks: tuple[object, ...], kind: type[T]) -> T | None:
+    return next((mark for mark in marks if isinstance(mark, kind)), None)
+
+
+def meanings(kind: type[Any]) -> Mapping[str, str]:
+    """The string that stands below each field in the source: its meaning and where its value comes from."""
+    texts: dict[str, str] = {}
+    for parent in reversed([c for c in kind.__mro__ if c is not object]):
+        definition = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
+        assert isinstance(definition, ast.ClassDef)
+        for statement, follower in zip(definition.body, definition.body[1:], strict=False):
+            if (
+                isinstance(statement, ast.AnnAssign)
+                and isinstance(statement.target, ast.Name)
+                and isinstance(follower, ast.Expr)
+                and isinstance(follower.value, ast.Constant)
+            ):
+                texts[statement.target.id] = " ".join(str(follower.value.value).split())
+    return texts
+
+
+# --- Values ---------------------------------------------------------------------------------------------------------
+
+
+def hashed(values: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
+    """The part of a dataclass's values that enters a digest: fields added later only where they change something."""
+    marks = {name: field.added_later for name, field in declared(kind).items()}
+    return {name: v for name, v in values.items() if (mark := marks[name]) is None or v != mark.value}
+
+
+def restored(values: Mapping[str, Any], kind: type[T]) -> T:
+    """The dataclass of a finished run: fields that came after the run have the value that reproduces it."""
+    later = {name: field.added_later.value for name, field in declared(kind).items() if field.added_later}
+    unknown = sorted(set(values) - set(declared(kind)))
+    if unknown:
+        raise UserError(f"unknown {kind.__name__} {', '.join(unknown)}: the run was made by another version of fp3o")
+    return kind(**{**later, **values})
+
+
+def shown(value: object, longest: int = LONGEST_SHOWN) -> str:
+    """A value as users write it, on one line; long ones are cut."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value.bit_length() > 3 * LONGEST_SHOWN:
+        return f"about {'-' if value < 0 else ''}10^{int(math.log10(2) * value.bit_length())}"
+    if value is None or isinstance(value, (list, dict)):
+        return {type(None): "nothing", list: "a list", dict: "a mapping"}[type(value)]
+    text = str(value) or repr(value)
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) <= longest else f"{text[:longest]}…"
