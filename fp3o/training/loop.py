@@ -288,10 +288,15 @@ class Run:
         self.evaluations = {s: log(s, records.EVALUATIONS, 1, records.EVALUATION_COLUMNS) for s in self.seeds}
 
     def _same_path(self, chosen: ComputePath, saved: dict[str, Any], allow: bool, notes: list[str]) -> ComputePath:
-        """The path the run began on; anything else changes the last bits and must be allowed."""
+        """The path the run began on; anything else changes the last bits and must be allowed.
+
+        Another kind of processor changes them too, but is no reason to stop a job that its cluster moved: it is noted.
+        """
         begun = ComputePath(**saved)
         if begun.possible:
-            return replace(begun, threads=chosen.threads)
+            if begun.processor not in ("", chosen.processor):
+                notes.append(f"processor changed at a resume: {begun.processor} before")
+            return replace(begun, threads=chosen.threads, processor=chosen.processor)
         was = f"{begun.mode} on {begun.device} with torch {begun.torch}"
         if not allow:
             raise UserError(
