@@ -29,7 +29,7 @@ WARM_UP_STEPS = 3  # before capture, as CUDA graphs need
 
 @dataclass(frozen=True)
 class ComputePath:
-    """Everything that may change the last bits of a result."""
+    """Everything that may change the last bits of a result, as far as it can be told."""
 
     mode: Mode
     device: Literal["cpu", "cuda"]

@@ -1,6 +1,7 @@
-"""Training as a function of a plan and seeds: collect, update, evaluate, record, save; resumable to the bit.
+"""Training as a function of a plan and seeds: collect, update, evaluate, record, save.
 
-Files in progress live in the scratch folder; a finished seed's files are published at the end, run.json last.
+A resumed run equals an unbroken one to the bit, given the same torch, path and kind of processor. Files in progress
+live in the scratch folder; a finished seed's files are published at the end, run.json last.
 """
 
 from __future__ import annotations
