@@ -323,7 +323,7 @@ def rerun(
     from fp3o.workflow import manifest
 
     if find_spec("snakemake") is None:
-        raise UserError("Snakemake is not installed: pip install 'fp3o[workflow]'")
+        raise UserError("Snakemake is not installed: pip install 'snakemake>=9.10'")
 
     chosen = config.load_suite(suite)
     the_cell = config.Cell.parse(cell)

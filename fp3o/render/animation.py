@@ -63,4 +63,4 @@ def _ffmpeg() -> Any:
     try:
         return importlib.import_module("imageio_ffmpeg")
     except ImportError:
-        raise UserError("MP4 needs the package imageio-ffmpeg: pip install 'fp3o[video]', or write .webp") from None
+        raise UserError("MP4 needs the package imageio-ffmpeg: pip install imageio-ffmpeg, or write .webp") from None

@@ -142,4 +142,4 @@ def _summary_writer() -> Any:
     try:
         return importlib.import_module("torch.utils.tensorboard").SummaryWriter
     except ImportError:
-        raise UserError("--tensorboard needs the tensorboard package: pip install 'fp3o[tensorboard]'") from None
+        raise UserError("--tensorboard needs the tensorboard package: pip install tensorboard") from None
