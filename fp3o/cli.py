@@ -322,8 +322,9 @@ def rerun(
 
     from fp3o.workflow import manifest
 
+    home = config.repository()
     if find_spec("snakemake") is None:
-        raise UserError("Snakemake is not installed: pip install 'snakemake>=9.10'")
+        raise UserError("Snakemake is not installed: pip install snakemake, or `make setup`")
 
     chosen = config.load_suite(suite)
     the_cell = config.Cell.parse(cell)
@@ -343,7 +344,7 @@ def rerun(
         *(("--dry-run",) if dry_run else ()),
     ]
     print(shlex.join(command), flush=True)
-    return subprocess.run([sys.executable, "-m", *command], check=False, cwd=config.repository()).returncode
+    return subprocess.run([sys.executable, "-m", *command], check=False, cwd=home).returncode
 
 
 @app.command
@@ -354,6 +355,7 @@ def save(
     """Put the paper suite's finished runs into DVC and its store, and stage the rest in git; once per sweep."""
     from fp3o.workflow import store
 
+    config.repository()
     print("\n".join(store.save(message)))
     return 0
 
@@ -367,16 +369,17 @@ def prune(
     """List (and with --delete remove) runs, scratch and stored objects that nothing refers to any more."""
     from fp3o.workflow import store
 
+    config.repository()
     lines = store.prune(config.load_suite(suite), delete)
     print("\n".join(lines) if lines else "nothing to prune")
     return 0
 
 
 def find_local_modules() -> None:
-    """A stranger's `module:factory` lies in the folder the command is called from."""
+    """A stranger's `module:factory` lies in the folder the command is called from; what is installed comes first."""
     here = os.getcwd()
     if here not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

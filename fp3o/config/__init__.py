@@ -11,7 +11,7 @@ from fp3o.config.differences import Change, changes
 from fp3o.config.resolution import PROTOCOL, Plan, canonical_json, option_names, resolve, setting_names
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
 from fp3o.config.settings import Settings
-from fp3o.config.sources import algorithms, catalogue, domains, repository, tasks, variants
+from fp3o.config.sources import algorithms, catalogue, checkout, data_root, domains, repository, tasks, variants
 from fp3o.config.suites import Artefact, Suite, load_suite, suite_names
 from fp3o.fields import Scalar
 
@@ -30,6 +30,8 @@ __all__ = [
     "canonical_json",
     "catalogue",
     "changes",
+    "checkout",
+    "data_root",
     "domains",
     "load_suite",
     "option_names",

@@ -1,4 +1,4 @@
-"""Where the data stands (benchmarks/) and the reading of its YAML files."""
+"""Where the data stands (benchmarks/, in a checkout or in the package) and the reading of its YAML files."""
 
 from __future__ import annotations
 
@@ -11,20 +11,37 @@ import yaml
 
 from fp3o.errors import UserError
 
+PACKAGE = Path(__file__).resolve().parents[1]
+# setup.py puts benchmarks/ and workflow/schemas/ here; the other files of a checkout are not installed.
+PACKAGED = PACKAGE / "data"
+MARKS = ("benchmarks/tasks.yaml", "workflow/schemas/suite.schema.yaml")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is eight times as fast
 
 
+def data_root() -> Path:
+    """The folder whose benchmarks/ and workflow/schemas/ count: the checkout, or the copy in the installed package."""
+    return checkout() or PACKAGED
+
+
 def repository() -> Path:
-    """The checkout whose benchmarks/ count: the current folder if it is one, else the one this package lies in."""
-    return _repository(os.getcwd())
+    """The checkout, for commands that work on one."""
+    found = checkout()
+    if found is None:
+        raise UserError(f"this command works on a checkout of the repository, and {os.getcwd()} lies in none")
+    return found
+
+
+def checkout() -> Path | None:
+    """The checkout the current folder lies in, else the one this package is run from; None for an installed copy."""
+    return _checkout(os.getcwd())
 
 
 @cache
-def _repository(current: str) -> Path:
-    for folder in (Path(current), Path(__file__).resolve().parents[2]):
-        if (folder / "benchmarks" / "tasks.yaml").is_file():
+def _checkout(current: str) -> Path | None:
+    for folder in (Path(current), *Path(current).parents, PACKAGE.parent):
+        if all((folder / name).is_file() for name in MARKS):
             return folder
-    raise UserError("benchmarks/tasks.yaml not found: run this in the repository's root folder")
+    return None
 
 
 @cache
@@ -40,7 +57,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def catalogue() -> dict[str, Any]:
     """benchmarks/tasks.yaml."""
-    return read_yaml(repository() / "benchmarks" / "tasks.yaml")
+    return read_yaml(data_root() / "benchmarks" / "tasks.yaml")
 
 
 def domains() -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from fp3o.config.cells import Cell
 from fp3o.config.resolution import Plan, resolve
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds
-from fp3o.config.sources import read_yaml, repository
+from fp3o.config.sources import data_root, read_yaml
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar
 
@@ -73,12 +73,12 @@ class Suite:
 
 def suite_names() -> tuple[str, ...]:
     """Suites in benchmarks/."""
-    return tuple(sorted(p.stem for p in (repository() / "benchmarks").glob("*.yaml") if p.stem != "tasks"))
+    return tuple(sorted(p.stem for p in (data_root() / "benchmarks").glob("*.yaml") if p.stem != "tasks"))
 
 
 def load_suite(name: str) -> Suite:
     """Read and check benchmarks/<name>.yaml: unknown keys, cells, patterns without a match are errors."""
-    path = repository() / "benchmarks" / f"{name}.yaml"
+    path = data_root() / "benchmarks" / f"{name}.yaml"
     if name == "tasks" or not path.is_file():
         raise unknown("suite", name, suite_names())
     return _suite(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fp3o.config.resolution import Plan
 from fp3o.config.seeds import seeds_text
-from fp3o.config.sources import repository
+from fp3o.config.sources import checkout
 
 RUN_FILES = ("evaluations.csv", "iterations.csv", "checkpoint.safetensors", "run.json")
 
@@ -23,9 +23,10 @@ def scratch_directory(scratch_root: Path, plan: Plan, seeds: Sequence[int]) -> P
 
 
 def suite_root(name: str) -> Path:
-    """results/<suite> of the repository: every suite has its own, so that none touches another's tables.
+    """results/<suite> of the checkout (of the current folder where there is none): no suite touches another's tables.
 
     Relative where it can be, because the workflow names its files so.
     """
     root = Path("results") / name
-    return root if repository() == Path.cwd() else repository() / root
+    home = checkout()
+    return root if home is None or home == Path.cwd() else home / root

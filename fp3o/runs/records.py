@@ -1,6 +1,6 @@
 """Every file format of a run in one place: three CSV files and run.json, written and read, each checked.
 
-The CSV files hold no timings, so a killed and resumed run leaves the bytes of an unbroken one (same kind of processor).
+The CSV files hold no timings, so a killed and resumed run leaves the same bytes as an unbroken one.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import csv
 from functools import cache
 from typing import NamedTuple
 
-from fp3o.config import repository
+from fp3o.config import data_root
 from fp3o.errors import UserError
 from fp3o.statistics.intervals import Summary
 
@@ -47,7 +47,7 @@ class Published(NamedTuple):
 @cache
 def table(name: str) -> tuple[Published, ...]:
     """All numbers of one table, in the paper's order."""
-    path = repository() / "benchmarks" / "published" / f"{name}.csv"
+    path = data_root() / "benchmarks" / "published" / f"{name}.csv"
     if name not in TABLES or not path.is_file():
         raise UserError(f"no published table {name!r} in {path.parent}; known: {', '.join(TABLES)}")
     with path.open(newline="", encoding="utf-8") as file:
@@ -91,7 +91,7 @@ class Bound(NamedTuple):
 @cache
 def bounds() -> tuple[Bound, ...]:
     """benchmarks/bounds.csv."""
-    with (repository() / "benchmarks" / "bounds.csv").open(newline="", encoding="utf-8") as file:
+    with (data_root() / "benchmarks" / "bounds.csv").open(newline="", encoding="utf-8") as file:
         return tuple(
             Bound(row["task"], row["goal_known"], float(row["value"]), float(row["spread"]))
             for row in csv.DictReader(file)

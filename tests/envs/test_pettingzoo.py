@@ -471,3 +471,13 @@ def test_the_example_of_the_documentation_fits(monkeypatch: pytest.MonkeyPatch) 
     env.close()
     assert len(episodes) > 15
     assert np.mean([e.total_return for e in episodes]) > 0.8
+
+
+def test_a_file_called_like_an_installed_module_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "calendar.py").write_text("def env(): ...\n")
+    (tmp_path / "numpy.py").write_text("raise SystemExit('the wrong module')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    fits, text = words("calendar:env")
+    assert not fits
+    assert "no:   calendar.py has the name of an installed module (" in text

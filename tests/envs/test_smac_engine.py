@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Snapshot, Transition, slot_seeds
 from fp3o.envs.options import SmacOptions
-from fp3o.envs.smac import compiled
 from fp3o.envs.smac.scenarios import SCENARIOS
 from fp3o.errors import UserError
 
@@ -240,24 +238,3 @@ def test_identity_names_engine_and_data() -> None:
     two = make("smac", "3m", 1, options=SmacOptions(profile="legacy")).identity()
     assert one["engine"] == "embedded"
     assert one["unit_data"] != two["unit_data"]
-
-
-def test_machine_code_is_kept_elsewhere_if_the_package_is_read_only(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    package = str(Path(compiled.__file__).parent)
-    real_mkdir = Path.mkdir
-
-    def mkdir(self: Path, *arguments: Any, **named: Any) -> None:
-        if str(self).startswith(package):
-            raise PermissionError(self)
-        real_mkdir(self, *arguments, **named)
-
-    find = compiled.cache_folder.__wrapped__
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    assert find().startswith(package)
-    monkeypatch.setattr(Path, "mkdir", mkdir)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    assert find().startswith(str(tmp_path / "user"))
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "chosen"))
-    assert find().startswith(str(tmp_path / "chosen"))

@@ -14,7 +14,7 @@ import pytest
 from fp3o import config
 from fp3o.runs import layout, records
 
-# paper_figures/ is a folder of the repository, not an installed package.
+# This checkout's paper_figures/, whatever is installed.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 ITERATION_COLUMNS = ("actor_loss", "critic_loss", "entropy", "clip_fraction", "explained_variance")

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.envs.compiled import compiled
 from fp3o.envs.interface import Bools, Doubles, Floats
 
 
@@ -78,7 +78,7 @@ def _collect(slot: int, slots: Slots) -> None:
         row[at + i] = slots.forces[slot, i]
 
 
-collect: Callable[..., None] = numba.njit(cache=True, error_model="numpy")(_collect)
+collect: Callable[..., None] = compiled(_collect)
 
 
 def _standardise(values: Doubles, agents: int) -> tuple[float, float]:
@@ -100,7 +100,7 @@ def _standardise(values: Doubles, agents: int) -> tuple[float, float]:
     return (1.0 - mean) / deviation, (0.0 - mean) / deviation
 
 
-standardise: Callable[..., tuple[float, float]] = numba.njit(cache=True, error_model="numpy")(_standardise)
+standardise: Callable[..., tuple[float, float]] = compiled(_standardise)
 
 
 def _write(into: Floats, values: Doubles, agent: int, one: float, zero: float) -> None:
@@ -114,7 +114,7 @@ def _write(into: Floats, values: Doubles, agent: int, one: float, zero: float) -
         into[count + agent] = one
 
 
-write: Callable[..., None] = numba.njit(cache=True, error_model="numpy")(_write)
+write: Callable[..., None] = compiled(_write)
 
 
 def _observe(rows: NDArray[np.int32], plan: Plan, slots: Slots) -> None:
@@ -140,7 +140,7 @@ def _observe(rows: NDArray[np.int32], plan: Plan, slots: Slots) -> None:
             write(slots.state[slot, agent], state, agent, one, zero)
 
 
-observe: Callable[..., None] = numba.njit(cache=True, error_model="numpy")(_observe)
+observe: Callable[..., None] = compiled(_observe)
 
 
 def _healthy(position: Doubles, velocity: Doubles, plan: Plan) -> bool:
@@ -159,7 +159,7 @@ def _healthy(position: Doubles, velocity: Doubles, plan: Plan) -> bool:
     return True
 
 
-healthy: Callable[..., bool] = numba.njit(cache=True, error_model="numpy")(_healthy)
+healthy: Callable[..., bool] = compiled(_healthy)
 
 
 def _settle(rows: NDArray[np.int32], actions: Doubles, now: Doubles, plan: Plan, slots: Slots) -> int:
@@ -200,6 +200,4 @@ def _settle(rows: NDArray[np.int32], actions: Doubles, now: Doubles, plan: Plan,
     return ended
 
 
-settle: Callable[[NDArray[Any], Doubles, Doubles, Plan, Slots], int] = numba.njit(cache=True, error_model="numpy")(
-    _settle
-)
+settle: Callable[[NDArray[Any], Doubles, Doubles, Plan, Slots], int] = compiled(_settle)

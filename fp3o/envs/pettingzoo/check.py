@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 
 from fp3o.envs.options import KNOWN_ENVIRONMENTS
-from fp3o.envs.pettingzoo.child import child_environment, how_it_ended
+from fp3o.envs.pettingzoo.child import child_command, child_environment, how_it_ended
 
 SECONDS = 120.0
 
@@ -23,7 +23,7 @@ class Report:
 
 def check(env: str, seconds: float = SECONDS) -> Report:
     """Try the environment out in a process of its own; a crash or a hang is a finding like any other."""
-    command = [sys.executable, "-m", "fp3o.envs.pettingzoo.examine", env, json.dumps(sys.path)]
+    command = child_command("fp3o.envs.pettingzoo.examine", env, json.dumps(sys.path))
     trouble = None
     try:
         done = subprocess.run(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots, processors
 from fp3o.envs.interface import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import REVISIONS, PettingzooOptions
-from fp3o.envs.pettingzoo.child import child_environment, how_it_ended
+from fp3o.envs.pettingzoo.child import child_command, child_environment, how_it_ended
 from fp3o.envs.pettingzoo.memory import Board, View, attach, unnamed_file
 from fp3o.envs.pettingzoo.spaces import Description
 from fp3o.errors import UserError
@@ -46,7 +46,7 @@ class Worker:
         ours, theirs = socket.socketpair()
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "fp3o.envs.pettingzoo.worker", str(theirs.fileno()), str(memory)],
+            child_command("fp3o.envs.pettingzoo.worker", str(theirs.fileno()), str(memory)),
             pass_fds=(theirs.fileno(), memory),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ import difflib
 import functools
 import hashlib
 import importlib
+import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -26,6 +27,7 @@ def load_factory(env: str) -> Callable[[], Any]:
         found = importlib.import_module(module_name)
     except Exception as error:
         raise Unfit(f"module {module_name!r} cannot be imported: {one_line(error)}") from error
+    _check_not_hidden(module_name.partition(".")[0])
     for name in names.split("."):
         if not hasattr(found, name):
             close = difflib.get_close_matches(name, [n for n in vars(found) if not n.startswith("_")])
@@ -35,6 +37,14 @@ def load_factory(env: str) -> Callable[[], Any]:
     if not callable(found):
         raise Unfit(f"{names!r} in module {module_name!r} is no function")
     return functools.partial(found, **arguments)
+
+
+def _check_not_hidden(module_name: str) -> None:
+    """Installed modules come before the current folder's: a file there that is called like one is not what was run."""
+    taken = getattr(sys.modules[module_name], "__file__", None)
+    for own in (Path(f"{module_name}.py"), Path(module_name, "__init__.py")):
+        if own.is_file() and (taken is None or not own.samefile(taken)):
+            raise Unfit(f"{own} has the name of an installed module ({taken or 'built in'}); give it another")
 
 
 def build(factory: Callable[[], Any]) -> Any:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import prange
 
+from fp3o.envs.compiled import compiled, in_parallel, inlined
 from fp3o.envs.smac.battle import BEAM, BLAST, DIRECT, MISSILE, Battles, Rules, SteeringNumbers
-from fp3o.envs.smac.compiled import compiled, in_parallel, inlined
 from fp3o.envs.smac.layouts import (
     ATTACK,
     MAP_SIZE,

@@ -1,4 +1,4 @@
-"""numba's decorators as this engine uses them: without the interpreter lock, cached on disk."""
+"""numba's decorators as the engines use them: without the interpreter lock, cached on disk."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ import numba
 from numba.core import config as numba_settings
 
 settings: Any = numba_settings
-SOURCES = ("battle", "compiled", "kernel", "layouts", "terrain", "units")  # all that kernels are made of
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @functools.cache
-def cache_folder() -> str:
-    """Where machine code is kept: beside the sources, in the user's cache if that is read-only, or nowhere (empty).
+def cache_folder(package: Path) -> str:
+    """Where machine code is kept: beside the engine's sources, in the user's cache, or nowhere ("") if neither can be.
+
 
     Never in a shared temporary folder, where others could leave code for us to run.
     Named after the sources, because numba's own check misses a change in a function that a cached one calls.
     """
-    here = Path(__file__).parent
-    digest = hashlib.sha256(b"".join((here / f"{name}.py").read_bytes() for name in SOURCES)).hexdigest()[:12]
+    sources = (Path(__file__), *sorted(package.glob("*.py")))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    bases = [Path(chosen)] if chosen else [here / "__pycache__", Path(user) / "fp3o"]
+    bases = [Path(chosen)] if chosen else [package / "__pycache__", Path(user) / "fp3o"]
     for base in bases:
         folder = base / f"numba-{digest}"
         try:
@@ -44,7 +44,7 @@ def cache_folder() -> str:
 
 def compiled(function: Function, parallel: bool = False) -> Function:
     """Compile on first use. No fastmath: the same actions give the same bits. Nothing is ever divided by zero."""
-    folder = cache_folder()
+    folder = cache_folder(Path(function.__code__.co_filename).parent)
     before = settings.CACHE_DIR
     # numba looks the folder up when a function is decorated; other packages' functions keep theirs.
     settings.CACHE_DIR = folder or before

@@ -1,0 +1,20 @@
+"""What pyproject.toml cannot say: data that stands outside the package in a checkout lies inside it once installed."""
+
+from setuptools import find_packages, setup
+
+# Read by fp3o/config/sources.py. No file is moved or copied in the checkout.
+DATA = {
+    "fp3o.data.benchmarks": "benchmarks",
+    "fp3o.data.benchmarks.published": "benchmarks/published",
+    "fp3o.data.workflow.schemas": "workflow/schemas",
+}
+
+setup(
+    packages=[*find_packages(include=["fp3o*", "paper_figures*"]), *DATA],
+    package_dir=DATA,
+    package_data={
+        "fp3o.report": ["*.css", "*.js"],
+        "paper_figures": ["*.mplstyle"],
+        **{name: ["*.yaml", "*.csv"] for name in DATA},
+    },
+)

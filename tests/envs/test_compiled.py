@@ -1,0 +1,53 @@
+"""Where machine code of the engines is kept, and that nothing needs such a place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fp3o.envs import compiled, mamujoco, smac
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("engine", [mamujoco, smac])
+def test_machine_code_is_kept_elsewhere_if_the_package_is_read_only(
+    engine: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = Path(engine.__file__).parent
+    real_mkdir = Path.mkdir
+
+    def mkdir(self: Path, *arguments: Any, **named: Any) -> None:
+        if self.is_relative_to(package):
+            raise PermissionError(self)
+        real_mkdir(self, *arguments, **named)
+
+    find = compiled.cache_folder.__wrapped__
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    assert find(package).startswith(str(package))
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    assert find(package).startswith(str(tmp_path / "user"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "chosen"))
+    assert find(package).startswith(str(tmp_path / "chosen"))
+
+
+def test_engines_need_no_folder_to_write_in(tmp_path: Path) -> None:
+    """Where the folders for machine code belong lies a file: none can be made, whoever the user is."""
+    shutil.copytree(ROOT / "fp3o", tmp_path / "fp3o", ignore=shutil.ignore_patterns("__pycache__"))
+    for engine in ("mamujoco", "smac"):
+        (tmp_path / "fp3o" / "envs" / engine / "__pycache__").touch()
+    (tmp_path / "home").touch()
+    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    home = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(tmp_path)}
+    script = "import fp3o.envs.mamujoco.kernels, fp3o.envs.smac.kernel; print(fp3o.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**kept, **home}, check=True, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path)

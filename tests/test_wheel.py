@@ -1,0 +1,161 @@
+"""The package as others get it: an sdist, the wheel built from it, installed where this repository cannot be seen."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ("fp3o", "paper_figures", "benchmarks", "workflow", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+CELL = "matrix/two-step/full/mappo"
+SMALL = ("--seeds", "0", "--set", "total_steps=400", "--set", "rollout_length=20", "--set", "rollout_threads=10")
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def shell(*command: str, cwd: Path) -> str:
+    """Run a command without this repository on the path; its output."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=cwd, env=kept, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def environment(folder: Path) -> Path:
+    """An empty virtual environment that borrows the dependencies installed here; its interpreter."""
+    shell(sys.executable, "-m", "venv", "--without-pip", str(folder), cwd=folder.parent)
+    python = folder / "bin" / "python"
+    [packages] = (folder / "lib").glob("python*/site-packages")
+    # A folder named in a .pth file is searched, but its own .pth files (an editable fp3o) are not read.
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def install(python: Path, *what: str, cwd: Path) -> None:
+    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed")
+    shell(sys.executable, "-m", "pip", "--python", str(python), "install", *options, *what, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what the package is made of, so that building leaves nothing in the repository."""
+    folder = tmp_path_factory.mktemp("source")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from the sdist: whatever that lacks, the wheel lacks too."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    shell(sys.executable, "-c", build, str(folder), cwd=source)
+    [archive] = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    [unpacked] = (path for path in folder.iterdir() if path.is_dir())
+    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder))
+    shell(sys.executable, "-m", "pip", "wheel", *options, str(unpacked), cwd=folder)
+    [built] = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a user works: an environment of theirs, and files called like modules this program needs."""
+    folder = tmp_path_factory.mktemp("work")
+    shutil.copy(ROOT / "docs" / "examples" / "meeting.py", folder)
+    for name in ("torch", "numpy", "json"):
+        (folder / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """The `fp3o` command of an environment in which the wheel is installed, called in the user's folder."""
+    python = environment(tmp_path_factory.mktemp("installed") / "venv")
+    install(python, str(wheel), cwd=folder)
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    where = shell(str(python), "-P", "-c", "import fp3o; print(fp3o.__file__)", cwd=folder)
+    assert Path(where.strip()).is_relative_to(python.parents[1])
+
+    def call(*arguments: str, module: bool = False) -> subprocess.CompletedProcess[str]:
+        command = [str(python), "-m", "fp3o"] if module else [str(python.with_name("fp3o"))]
+        return subprocess.run([*command, *arguments], cwd=folder, env=kept, capture_output=True, text=True, check=False)
+
+    return call
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    data = [ROOT / "benchmarks", ROOT / "benchmarks" / "published", ROOT / "workflow" / "schemas"]
+    here = {
+        str(path.relative_to(ROOT))
+        for name in ("fp3o", "paper_figures")
+        for path in (ROOT / name).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    } | {
+        f"fp3o/data/{path.relative_to(ROOT)}"
+        for where in data
+        for path in where.iterdir()
+        if path.suffix in (".csv", ".yaml")
+    }
+    assert here <= names
+    assert {name.partition("/")[0] for name in names} == {
+        "fp3o",
+        "paper_figures",
+        wheel.name.split("-py3")[0] + ".dist-info",
+    }
+
+
+def test_an_installed_copy_lists_what_a_checkout_lists(installed: Command) -> None:
+    main = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; from fp3o.cli import main; main()"
+    for module, what in ((False, "cells --suite paper"), (True, "suites")):
+        here = shell(sys.executable, "-P", "-c", main, "list", *what.split(), cwd=ROOT)
+        there = installed("list", *what.split(), module=module)
+        assert (there.returncode, there.stdout) == (0, here)
+
+
+def test_an_installed_copy_trains_evaluates_and_says_what_it_cannot(installed: Command, folder: Path) -> None:
+    trained = installed("train", CELL, *SMALL)
+    assert trained.returncode == 0, trained.stderr
+    [runs] = re.findall(r"^runs: (.+)$", trained.stdout, re.MULTILINE)
+    run = folder / runs / "seed-0"
+    assert run.is_relative_to(folder)
+    assert (run / "run.json").is_file()
+    assert installed("evaluate", str(run), "--episodes", "4").stdout.startswith(f"{CELL} seed 0, 4 episodes")
+    for command in (("save",), ("prune",), ("rerun", CELL)):
+        refused = installed(*command)
+        assert refused.returncode == 2
+        assert (
+            refused.stderr == f"fp3o: this command works on a checkout of the repository, and {folder} lies in none\n"
+        )
+
+
+def test_an_installed_copy_checks_an_environment_and_the_machine(installed: Command) -> None:
+    checked = installed("check-env", "meeting:Meeting", module=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "It fits" in checked.stdout
+    doctor = installed("doctor")
+    assert doctor.stdout.endswith("everything required is here\n"), doctor.stdout
+
+
+def test_an_editable_install_reads_the_checkout(source: Path, folder: Path, tmp_path: Path) -> None:
+    python = environment(tmp_path / "venv")
+    install(python, "--editable", str(source), cwd=tmp_path)
+    script = "from fp3o import config; import paper_figures; print(config.data_root(), len(config.suite_names()))"
+    suites = len(list((source / "benchmarks").glob("*.yaml"))) - 1
+    assert shell(str(python), "-P", "-c", script, cwd=folder) == f"{source} {suites}\n"
