@@ -7,7 +7,7 @@ export DVC_NO_ANALYTICS := 1
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup setup-dev reproduce paper lint test test-slow lock lock-check
+.PHONY: setup setup-dev reproduce paper lint test test-workflow test-generic test-slow lock lock-check
 
 # What runs; `setup-dev` adds what tests and lints.
 setup: .venv/installed
@@ -41,8 +41,19 @@ lint: setup-dev
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 
+FAST := not workflow and not slow and not slurm and not s3
 test: lint
-	$(BIN)/pytest -n 2 -m "not slow and not slurm and not s3"
+	$(BIN)/pytest -n 2 -m "$(FAST)"
+
+# The workflow as a whole: DVC, edits, interruptions, and the smoke suite from training to the report.
+test-workflow: setup-dev
+	$(BIN)/pytest -n 2 -m workflow
+
+# The tests as another processor would run them: without this one's vector instructions in torch, NumPy and numba.
+FEATURES = from numpy._core import _multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
+test-generic: setup-dev
+	ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(FEATURES)')" \
+		$(BIN)/pytest -n 2 -m "$(FAST)"
 
 test-slow: setup-dev
 	$(BIN)/pytest -m "slow or slurm or s3"

@@ -324,7 +324,7 @@ def rerun(
 
     home = config.repository()
     if find_spec("snakemake") is None:
-        raise UserError("Snakemake is not installed: pip install snakemake, or `make setup`")
+        raise UserError("Snakemake is not installed: pip install 'snakemake>=9.10'")
 
     chosen = config.load_suite(suite)
     the_cell = config.Cell.parse(cell)

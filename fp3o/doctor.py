@@ -73,7 +73,7 @@ def _version(package: str) -> str:
 def _python() -> str:
     if sys.version_info < _PYTHON:
         raise Absent(platform.python_version())
-    return f"{platform.python_version()} ({sys.executable})"
+    return f"{platform.python_version()} on {platform.system()} {platform.machine()} ({sys.executable})"
 
 
 def _torch() -> str:
@@ -196,10 +196,10 @@ _CHECKS: tuple[tuple[str, bool, Callable[[], str], str], ...] = (
     ),
     ("SMAC maps", False, _maps, "SMAC_Maps.zip from the releases of oxwhirl/smac, unpacked into $SC2PATH/Maps"),
     ("smac package", False, _smac, "pip install git+https://github.com/oxwhirl/smac (not the package smac of PyPI)"),
-    ("Snakemake", False, _snakemake, "pip install 'fp3o[workflow]'; without it cells are trained one by one"),
-    ("DVC", False, _dvc, "pip install 'fp3o[workflow]'; without it shipped runs cannot be pulled"),
+    ("Snakemake", False, _snakemake, "pip install 'snakemake>=9.10'; without it cells are trained one by one"),
+    ("DVC", False, _dvc, "pip install 'dvc>=3.60'; without it shipped runs cannot be pulled"),
     ("git", False, _git, "apt install git; without it run.json cannot name the commit"),
-    ("TensorBoard", False, _tensorboard, "pip install 'fp3o[tensorboard]'; CSV files are written in any case"),
+    ("TensorBoard", False, _tensorboard, "pip install tensorboard; CSV files are written in any case"),
     ("rendering", False, _rendering, "apt install libegl1 libgl1-mesa-dri, or libosmesa6, to draw MuJoCo episodes"),
     ("browser", False, _chromium, "apt install chromium; only tests of the HTML report need it"),
 )

@@ -30,6 +30,11 @@ def test_here_everything_required_is_found(capsys: pytest.CaptureFixture[str]) -
         assert (check.advice in shown) != check.found
 
 
+def test_the_architecture_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.platform, "machine", lambda: "riscv64")
+    assert f"on {doctor.platform.system()} riscv64" in by_name("Python").detail
+
+
 def test_missing_requirement_fails_and_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,7 +90,7 @@ class Transition(NamedTuple):
 
 
 class BatchEnv(Protocol):
-    """N independent environments. Same slot seed, same actions → same bits, whatever N and the thread count.
+    """N independent environments. On one machine: same slot seed, same actions → same bits, whatever N and threads.
 
     With auto_reset off, slots that have ended freeze: they are not simulated, earn nothing and report no episode.
     """
@@ -108,7 +108,7 @@ class BatchEnv(Protocol):
         """What the agents see now, as returned by the last reset, step or load_state_dict."""
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Everything needed to continue bit for bit."""
+        """Everything needed to continue bit for bit on the same kind of processor."""
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None: ...
 

@@ -21,7 +21,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-s
 
 
 def page(data: SuiteRuns, figures: Path | None = None, costs: Sequence[Cost] = (), cost_table: str = "") -> str:
-    """The whole report as one HTML document; same runs, same bytes."""
+    """The whole report as one HTML document; same runs, same bytes on the same machine."""
     card = scorecard(data, costs)
     tables = [build(data, artefact) for artefact in data.suite.artefacts if artefact.kind == "table"]
     title = f"{data.suite.raw['title']}: {data.suite.name} suite"

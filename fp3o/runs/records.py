@@ -1,6 +1,6 @@
 """Every file format of a run in one place: three CSV files and run.json, written and read, each checked.
 
-The CSV files hold no timings, so a killed and resumed run leaves the same bytes as an unbroken one.
+The CSV files hold no timings, so a killed and resumed run leaves the bytes of an unbroken one (same kind of processor).
 """
 
 from __future__ import annotations

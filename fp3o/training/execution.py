@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import tempfile
 import warnings
@@ -28,7 +29,7 @@ WARM_UP_STEPS = 3  # before capture, as CUDA graphs need
 
 @dataclass(frozen=True)
 class ComputePath:
-    """Everything that may change the last bits of a result."""
+    """Everything that may change the last bits of a result, as far as it can be told."""
 
     mode: Mode
     device: Literal["cpu", "cuda"]
@@ -37,6 +38,8 @@ class ComputePath:
     reason: str
     acts_ahead: bool = True
     """Acting is compiled ahead of time; such programs crashed where torch 2.11 saw a GPU."""
+    processor: str = ""
+    """Architecture, the vector instructions torch uses, GPU; empty in files of runs begun before it was noted."""
 
     @property
     def compiler(self) -> Compiler:
@@ -53,7 +56,7 @@ class ComputePath:
 
     @property
     def possible(self) -> bool:
-        """Whether this machine computes so too, to the last bit."""
+        """Whether this machine computes so too: to the last bit if it is the same kind of processor."""
         has_gpu = torch.cuda.is_available()
         return (
             self.torch == torch.__version__
@@ -86,7 +89,12 @@ def choose(plan: Plan, device: str, path: str, threads: int) -> ComputePath:
     else:
         mode = "graph" if on == "cuda" else "compiled"
         reason = "asked for" if path == "compiled" else f"passes over {samples:,} samples repay compiling"
-    return ComputePath(mode, on, torch.__version__, threads, reason, acts_ahead=not has_gpu)
+    return ComputePath(mode, on, torch.__version__, threads, reason, not has_gpu, _processor(on))
+
+
+def _processor(device: str) -> str:
+    gpu = f", {torch.cuda.get_device_name()}" if device == "cuda" else ""
+    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}{gpu}"
 
 
 def _c_compiler() -> str | None:

@@ -1,6 +1,7 @@
-"""Training as a function of a plan and seeds: collect, update, evaluate, record, save; resumable to the bit.
+"""Training as a function of a plan and seeds: collect, update, evaluate, record, save.
 
-Files in progress live in the scratch folder; a finished seed's files are published at the end, run.json last.
+A resumed run equals an unbroken one to the bit, given the same torch, path and kind of processor. Files in progress
+live in the scratch folder; a finished seed's files are published at the end, run.json last.
 """
 
 from __future__ import annotations
@@ -288,10 +289,15 @@ class Run:
         self.evaluations = {s: log(s, records.EVALUATIONS, 1, records.EVALUATION_COLUMNS) for s in self.seeds}
 
     def _same_path(self, chosen: ComputePath, saved: dict[str, Any], allow: bool, notes: list[str]) -> ComputePath:
-        """The path the run began on; anything else changes the last bits and must be allowed."""
+        """The path the run began on; anything else changes the last bits and must be allowed.
+
+        Another kind of processor changes them too, but is no reason to stop a job that its cluster moved: it is noted.
+        """
         begun = ComputePath(**saved)
         if begun.possible:
-            return replace(begun, threads=chosen.threads)
+            if begun.processor not in ("", chosen.processor):
+                notes.append(f"processor changed at a resume: {begun.processor} before")
+            return replace(begun, threads=chosen.threads, processor=chosen.processor)
         was = f"{begun.mode} on {begun.device} with torch {begun.torch}"
         if not allow:
             raise UserError(

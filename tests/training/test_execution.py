@@ -203,3 +203,18 @@ def test_a_run_goes_on_as_it_began_or_says_why_not(tmp_path: Path, monkeypatch: 
     assert train(plan, tmp_path / "moved", (0,), allow_path_change=True).keys() == kept.keys()
     (document,) = documents(tmp_path / "moved").values()
     assert any("path changed at a resume" in note for note in document["volatile"]["notes"])
+
+
+def test_a_run_that_moves_to_another_processor_goes_on_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tiny_plan(MLP, 3)
+    for processor in ("", "x86_64 AVX2"):  # "": the file does not say
+        folder = tmp_path / (processor or "unknown")
+        with monkeypatch.context() as before:
+            before.setattr(execution, "_processor", lambda device, name=processor: name)
+            begin(plan, folder, (0,))
+        train(plan, folder, (0,))
+        (document,) = documents(folder).values()
+        expected = [f"processor changed at a resume: {processor} before"] if processor else []
+        assert document["volatile"]["notes"] == expected

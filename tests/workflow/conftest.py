@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from harness import Checkout, commands, copy_repository
 
 
@@ -17,11 +18,17 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout in which everything has been made, once per session; copied, never used."""
-    folder = tmp_path_factory.mktemp("template")
-    copy_repository(folder / "checkout")
-    Checkout(folder / "checkout", commands(folder, folder / "checkout")).snakemake()
+def template(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A checkout in which everything has been made, once for all workers; copied, never used."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own if worker_id == "master" else own.parent) / "template"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "made").exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed
+            folder.mkdir()
+            copy_repository(folder / "checkout")
+            Checkout(folder / "checkout", commands(folder, folder / "checkout")).snakemake()
+            (folder / "made").touch()
     return folder / "checkout"
 
 

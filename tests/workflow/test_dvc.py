@@ -14,7 +14,9 @@ from harness import Checkout, clone
 
 from fp3o.workflow import store
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.workflow
+
+MANIFEST = "results/paper/manifest.json"
 
 
 def test_a_clone_that_pulls_trains_nothing_and_gets_the_same_tables(saved: Checkout, tmp_path: Path) -> None:
@@ -49,7 +51,7 @@ def test_a_clone_that_pulls_trains_nothing_and_gets_the_same_tables(saved: Check
 
 def test_the_guard_lets_through_who_asks_for_it(saved: Checkout, tmp_path: Path) -> None:
     other = clone(saved, tmp_path / "clone")
-    other.snakemake("--config", "retrain=True")
+    other.snakemake("runs", MANIFEST, "--config", "retrain=True")
     assert len(other.documents()) == 30
     assert other.run("git", "status", "--short").stdout == ""
 
@@ -71,7 +73,7 @@ def test_metrics_diff_shows_the_changed_cells_alone(saved: Checkout) -> None:
     saved.edit(
         "benchmarks/tasks.yaml", "ant-2x4:\n        settings: {clip: 0.2", "ant-2x4:\n        settings: {clip: 0.3"
     )
-    saved.snakemake()
+    saved.snakemake("results/paper/metrics.json")
     shown = json.loads(saved.run("dvc", "metrics", "diff", "--json").stdout)
     (changes,) = shown.values()
     assert {name.split(".")[1] for name in changes} == {"ant-2x4"}
@@ -89,7 +91,7 @@ def test_a_tracked_cell_can_be_trained_again_without_rights_of_root(saved: Check
 def test_saving_beside_a_sweep_and_beside_other_saves(saved: Checkout) -> None:
     saved.edit("benchmarks/paper.yaml", "seeds: 0-4", "seeds: 0-9")
     sweep = subprocess.Popen(
-        ["snakemake", "--cores", "4"],
+        ["snakemake", "runs", "--cores", "4"],
         cwd=saved.path,
         env={**saved.environment, "FAKE_SECONDS": "0.1"},
         stdout=subprocess.PIPE,
@@ -145,14 +147,14 @@ def test_save_removes_what_is_superseded_and_prune_what_is_no_longer_planned(sav
     saved.edit(
         "benchmarks/tasks.yaml", "ant-2x4:\n        settings: {clip: 0.2", "ant-2x4:\n        settings: {clip: 0.3"
     )
-    saved.snakemake()
+    saved.snakemake("runs", MANIFEST)
     listed = saved.run("fp3o", "prune").stdout.splitlines()
     assert len(listed) == 2
     assert all("mamujoco/ant-2x4/full/" in line for line in listed)
     assert len(list(saved.path.glob("results/paper/runs/**/run.json"))) == 40
     saved.run("fp3o", "prune", "--delete")
     assert len(list(saved.path.glob("results/paper/runs/**/run.json"))) == 30
-    assert saved.planned_jobs() == {}
+    assert saved.planned_jobs("runs", MANIFEST) == {}
     saved.run("fp3o", "save")
     after = {p.name for p in store.glob("??/*")}
     assert after - before

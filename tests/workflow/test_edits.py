@@ -8,7 +8,7 @@ import re
 import pytest
 from harness import Checkout
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.workflow
 
 ANT = {"mamujoco/ant-2x4/full/fp3o train_s0_4", "mamujoco/ant-2x4/full/mappo train_s0_4"}
 
@@ -68,7 +68,7 @@ def test_a_new_seed_is_a_block_of_its_own(trained: Checkout) -> None:
     before = {p: p.stat().st_mtime_ns for p in trained.path.glob("results/paper/runs/**/run.json")}
     trained.edit("benchmarks/paper.yaml", "seeds: 0-4", "seeds: 0-5")
     assert {rule for rule in trained.planned_jobs() if rule.startswith("train")} == {"train_s5_5"}
-    trained.snakemake()
+    trained.snakemake("runs")
     assert len(trained.documents()) == 36
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
 
@@ -79,8 +79,9 @@ def test_a_lost_file_trains_its_block_and_rebuilds_what_rests_on_it(trained: Che
     assert trained.trainings() == {"smac/3s5z/full/happo train_s0_4"}
     assert trained.planned_jobs()["table"] == 1
     if name == "evaluations.csv":
-        trained.snakemake()
-        assert trained.planned_jobs() == {}
+        table = "results/paper/tables/table-smac.md"
+        trained.snakemake("runs", table)
+        assert trained.planned_jobs("runs", table) == {}
         assert len(trained.documents()) == 30
 
 
@@ -113,6 +114,7 @@ def test_available_builds_from_what_exists_and_trains_nothing(checkout: Checkout
 def test_suites_do_not_touch_each_other(trained: Checkout) -> None:
     before = {p: p.read_bytes() for p in trained.path.glob("results/paper/**/*") if p.is_file()}
     (trained.path / "benchmarks/other.yaml").write_text((trained.path / "benchmarks/paper.yaml").read_text())
-    trained.snakemake("--config", "suite=other")
-    assert (trained.path / "results/other/manifest.json").exists()
+    made = [f"results/other/{name}" for name in ("manifest.json", "tables/table-smac.md")]
+    trained.snakemake(*made, "--config", "suite=other")
+    assert all((trained.path / name).exists() for name in made)
     assert {p: p.read_bytes() for p in before} == before

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from harness import Checkout
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.workflow
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
@@ -85,7 +85,7 @@ def test_a_failing_cell_costs_no_other(checkout: Checkout) -> None:
     assert (failure["attempts"], failure["exit_code"], failure["resumable_from"]) == (1, 1, 4)
     assert "injected failure" in failure["last_lines"]
     assert re.search(r"mamujoco/hopper-3x1/full/mappo seeds 0-4: unfinished after 1 attempts", done.stdout)
-    checkout.snakemake()
+    checkout.snakemake("runs")
     assert not (checkout.path / "results/paper/failures.json").exists()
     assert resumes(checkout).count(1) == 5
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from harness import Checkout
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.workflow
 
 SMOKE = ("--workflow-profile", "profiles/smoke")
 
@@ -24,6 +24,8 @@ def test_every_domain_and_rule_with_the_real_trainer(checkout: Checkout) -> None
     assert {document["status"] for document in found.values()} == {"finished"}
     assert (checkout.path / "results/smoke/report/index.html").stat().st_size > 10_000
     assert not (checkout.path / "results/smoke/failures.json").exists()
+    status = checkout.run("fp3o", "status", "--suite", "smoke").stdout
+    assert status.splitlines()[-1] == f"{len(found)} done"
     assert checkout.planned_jobs(*SMOKE) == {}
     assert checkout.run("git", "status", "--short").stdout == ""
     assert not (checkout.path / "results/paper/tables").exists()
