@@ -6,11 +6,12 @@
 The data stands in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/<suite>.yaml (which cells).
 """
 
-from fp3o.config.cells import SHARINGS, Cell
+from fp3o.config.cells import Cell
 from fp3o.config.differences import Change, changes
 from fp3o.config.resolution import PROTOCOL, Plan, canonical_json, option_names, resolve, setting_names
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
 from fp3o.config.settings import Settings
+from fp3o.config.sharings import SHARINGS
 from fp3o.config.sources import algorithms, catalogue, checkout, data_root, domains, repository, tasks, variants
 from fp3o.config.suites import Artefact, Suite, load_suite, suite_names
 from fp3o.fields import Scalar

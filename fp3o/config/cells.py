@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from fp3o.config.sharings import SHARINGS
 from fp3o.config.sources import algorithms, catalogue, domains, tasks, variants
 from fp3o.errors import UserError, unknown
-
-SHARINGS = ("full", "partial", "none", "by-type")
 
 
 @dataclass(frozen=True, order=True)

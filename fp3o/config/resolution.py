@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 from fp3o.config.cells import Cell
@@ -90,27 +91,34 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
+def _at(tree: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """The mapping at this place of tasks.yaml, empty where there is none."""
+    for name in names:
+        tree = tree.get(name) or {}
+    return tree
+
+
 def _layers(cell: Cell) -> list[_Layer]:
     """The paper's values for the plain cell, then the variant's."""
     data = catalogue()
-    domain = data["domains"][cell.domain]
-    task = domain["tasks"].get(cell.task) or {}
-    algorithm = data["algorithms"][cell.algorithm]
-    there = algorithm.get("domains", {}).get(cell.domain, {})
+    domain = _at(data, "domains", cell.domain)
+    task = _at(domain, "tasks", cell.task)
+    algorithm = _at(data, "algorithms", cell.algorithm)
+    there = _at(algorithm, "domains", cell.domain)
     paper: list[Mapping[str, Scalar]] = [
-        domain.get("settings", {}),
-        domain.get("options", {}),
-        task.get("settings", {}),
-        task.get("options", {}),
-        task.get("sharing", {}).get(cell.sharing, {}),
-        algorithm.get("settings", {}),
-        there.get("settings", {}),
-        there.get("sharing", {}).get(cell.sharing, {}),
-        there.get("tasks", {}).get(cell.task, {}),
+        _at(domain, "settings"),
+        _at(domain, "options"),
+        _at(task, "settings"),
+        _at(task, "options"),
+        _at(task, "sharing", cell.sharing),
+        _at(algorithm, "settings"),
+        _at(there, "settings"),
+        _at(there, "sharing", cell.sharing),
+        _at(there, "tasks", cell.task),
     ]
     layers = [_Layer("", values) for values in paper]
     if cell.variant:
-        values = data["variants"][cell.algorithm][cell.variant]["settings"]
+        values = _at(data, "variants", cell.algorithm, cell.variant, "settings")
         layers.append(_Layer(f"variant {cell.label}", values))
     return layers
 
@@ -170,13 +178,14 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
         if length % settings.chunk_length:
             raise refuse(
                 f"chunk_length = {settings.chunk_length} does not divide "
-                f"{'the rollout' if starts_an_episode else 'rollout_length'} = {length}; allowed: {_divisors(length)}"
+                f"{'the rollout' if starts_an_episode else 'rollout_length'} = {length}; "
+                f"allowed: {_divisors(length, settings.chunk_length)}"
             )
         pieces, what = samples // settings.chunk_length, "chunks"
     if pieces % settings.minibatches:
         raise refuse(
             f"minibatches = {settings.minibatches} does not divide the {pieces} {what} of a rollout; "
-            f"allowed: {_divisors(pieces)}"
+            f"allowed: {_divisors(pieces, settings.minibatches)}"
         )
     if cell.algorithm == "fp3o" and settings.epochs_dependent == 0:
         for key in ("double_clip", "matching_degree"):
@@ -193,8 +202,14 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
         raise refuse(f"env = {options.env!r} is not allowed; allowed: module:factory of a ParallelEnv, {names}")
 
 
-def _divisors(number: int) -> str:
-    return ", ".join(str(d) for d in range(1, number + 1) if number % d == 0)
+MOST_DIVISORS = 12
+
+
+def _divisors(number: int, near: int) -> str:
+    """The divisors of a number that are nearest to one that is none, in order."""
+    small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
+    every = sorted({*small, *(number // d for d in small)}, key=lambda d: (abs(d - near), d))
+    return ", ".join(str(d) for d in sorted(every[:MOST_DIVISORS]))
 
 
 def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Suite | None = None) -> Plan:

@@ -10,14 +10,25 @@ from fp3o.errors import UserError
 SEED_BLOCK = 5  # Seeds trained in one process; a sixth seed is a block of its own and leaves the first five alone.
 
 
+MOST_SEEDS = 1000
+LARGEST_SEED = 2**32 - 1  # What NumPy's and the simulators' generators take.
+
+
 def parse_seeds(text: str) -> tuple[int, ...]:
     """`0-4`, `3`, `0-4,7`: sorted, without repetition."""
+    shown = repr(text if len(text) <= 60 else f"{text[:60]}…")
     seeds: set[int] = set()
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
-        if not match or (match[2] and int(match[2]) < int(match[1])):
-            raise UserError(f"seeds {text!r} not understood; allowed: 3, 0-4 or 0-4,7")
-        seeds.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+        match = re.fullmatch(r"\s*([0-9]{1,20})(?:-([0-9]{1,20}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first:
+            raise UserError(f"seeds {shown} not understood; allowed: 3, 0-4 or 0-4,7")
+        if last > LARGEST_SEED:
+            raise UserError(f"seeds {shown}: {last} is not allowed; allowed: 0 … {LARGEST_SEED}")
+        if last - first < MOST_SEEDS:
+            seeds.update(range(first, last + 1))
+        if last - first >= MOST_SEEDS or len(seeds) > MOST_SEEDS:
+            raise UserError(f"seeds {shown} are too many; allowed: at most {MOST_SEEDS}")
     return tuple(sorted(seeds))
 
 

@@ -1,4 +1,4 @@
-"""Where the data stands (benchmarks/, in a checkout or in the package) and the reading of its YAML files."""
+"""Where the data stands (benchmarks/, in a checkout or in the package) and what tasks.yaml names."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from fp3o.config.tasks_schema import check_tasks
+from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # setup.py puts benchmarks/ and workflow/schemas/ here; the other files of a checkout are not installed.
 PACKAGED = PACKAGE / "data"
 MARKS = ("benchmarks/tasks.yaml", "workflow/schemas/suite.schema.yaml")
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is eight times as fast
 
 
 def data_root() -> Path:
@@ -44,20 +43,16 @@ def _checkout(current: str) -> Path | None:
     return None
 
 
-@cache
-def read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER)
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: expected a mapping at the top")
-    return content
-
-
 def catalogue() -> dict[str, Any]:
-    """benchmarks/tasks.yaml."""
-    return read_yaml(data_root() / "benchmarks" / "tasks.yaml")
+    """benchmarks/tasks.yaml, checked: every key known, every value allowed."""
+    return _catalogue(data_root())
+
+
+@cache
+def _catalogue(root: Path) -> dict[str, Any]:
+    content = read_yaml(root / "benchmarks" / "tasks.yaml")
+    check_tasks(content, "benchmarks/tasks.yaml")
+    return content
 
 
 def domains() -> tuple[str, ...]:
@@ -67,7 +62,7 @@ def domains() -> tuple[str, ...]:
 
 def tasks(domain: str) -> tuple[str, ...]:
     """Known tasks of a domain; empty where the task name is free."""
-    return tuple(catalogue()["domains"][domain]["tasks"])
+    return tuple(catalogue()["domains"][domain]["tasks"] or ())
 
 
 def algorithms() -> tuple[str, ...]:
@@ -77,4 +72,4 @@ def algorithms() -> tuple[str, ...]:
 
 def variants(algorithm: str) -> dict[str, str]:
     """Variants of an algorithm with a line on each."""
-    return {name: entry["about"] for name, entry in catalogue()["variants"].get(algorithm, {}).items()}
+    return {name: entry["about"] for name, entry in (catalogue()["variants"].get(algorithm) or {}).items()}

@@ -12,9 +12,12 @@ from typing import Any, Literal
 from fp3o.config.cells import Cell
 from fp3o.config.resolution import Plan, resolve
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds
-from fp3o.config.sources import data_root, read_yaml
+from fp3o.config.sources import data_root
+from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar
+
+MOST_CELLS = 20_000  # Of all artefacts together; the paper's have 600.
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,9 @@ def suite_names() -> tuple[str, ...]:
 
 def load_suite(name: str) -> Suite:
     """Read and check benchmarks/<name>.yaml: unknown keys, cells, patterns without a match are errors."""
-    path = data_root() / "benchmarks" / f"{name}.yaml"
-    if name == "tasks" or not path.is_file():
+    if name not in suite_names():  # Also refuses "../x": a suite's name is a folder's name below results/.
         raise unknown("suite", name, suite_names())
-    return _suite(path)
+    return _suite(data_root() / "benchmarks" / f"{name}.yaml")
 
 
 @cache
@@ -100,8 +102,10 @@ def _suite(path: Path) -> Suite:
             Artefact(name, entry["kind"], tuple(cells), seeds, entry.get("caption", ""), entry.get("paper", ""))
         )
     overrides = tuple((entry["cells"], entry["set"]) for entry in raw.get("overrides", []))
-    suite = Suite(path.stem, raw.get("seed_block", SEED_BLOCK), overrides, tuple(artefacts), raw)
+    suite = Suite(path.stem, int(raw.get("seed_block", SEED_BLOCK)), overrides, tuple(artefacts), raw)
     ids = [cell.id for artefact in artefacts for cell in artefact.cells]
+    if len(ids) > MOST_CELLS:
+        raise UserError(f"suite {suite.name}: {len(ids)} cells are too many; allowed: {MOST_CELLS}")
     for pattern, _ in overrides:
         if not any(fnmatchcase(i, pattern) for i in ids):
             raise UserError(f"suite {suite.name}: override for {pattern!r} fits none of its cells")
@@ -133,4 +137,4 @@ def _validate(raw: Mapping[str, Any], path: Path) -> None:
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(raw))
     if error is not None:
         place = "/".join(str(p) for p in error.absolute_path) or "top level"
-        raise UserError(f"suite {path.stem}, {place}: {error.message}")
+        raise UserError(f"suite {path.stem}, {place[:200]}: {' '.join(error.message.split())[:400]}")

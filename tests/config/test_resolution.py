@@ -293,6 +293,23 @@ def test_seeds() -> None:
             config.parse_seeds(text)
 
 
+@pytest.mark.parametrize("text", ["0-99999999", "0-1000", "0-600,700-1200", "4294967296", "1-" + "9" * 5000, "9" * 21])
+def test_absurd_seeds_are_refused_at_once(text: str) -> None:
+    with pytest.raises(UserError, match="allowed") as error:
+        config.parse_seeds(text)
+    assert len(str(error.value)) < 200
+    assert len(config.parse_seeds("0-999")) == 1000
+    assert config.parse_seeds("4294967295") == (2**32 - 1,)
+
+
+def test_the_nearest_divisors_are_shown_and_a_large_prime_costs_nothing() -> None:
+    prime = {"rollout_length": 999_983, "rollout_threads": 1, "minibatches": 5}
+    with pytest.raises(UserError, match=r"the 999983 samples of a rollout; allowed: 1, 999983$"):
+        resolve(Cell.parse(ANT), prime)
+    with pytest.raises(UserError, match=r"allowed: 40, 50, 64, 80, 100, 125, 128, 160, 200, 250, 256, 320$"):
+        resolve(Cell.parse(ANT), {"rollout_length": 16_000, "minibatches": 199})
+
+
 def test_a_sixth_seed_leaves_the_first_block_alone() -> None:
     assert config.seed_blocks(range(5)) == [(0, 1, 2, 3, 4)]
     assert config.seed_blocks(range(6)) == [(0, 1, 2, 3, 4), (5,)]
