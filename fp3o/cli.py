@@ -163,11 +163,15 @@ def evaluate(
     episodes: Annotated[int, arg(metavar="N", help="Deterministic episodes, one per environment.")] = 32,
     seed: Annotated[int, arg(metavar="S", help="Of the episodes' start states; not the run's seed.")] = 0,
     out: Annotated[Path | None, arg(metavar="FILE", help="Also write the episodes as CSV.")] = None,
+    trust: Annotated[bool, arg(help="Import the environment's code that run.json names (module:factory).")] = False,
 ) -> int:
     """Evaluate the final policy of a finished run again."""
     from fp3o.runs import records
 
     document = records.read_run(run / records.RUN)
+    named = document["options"].get("env") or document["cell"].split("/")[1]
+    if ":" in named and not trust:
+        raise UserError(f"{run / records.RUN} wants to run code of yours or of a package, {named}; --trust allows it")
     if episodes < 1:
         raise UserError(f"--episodes {episodes} is not allowed; allowed: 1 or more")
     if seed < 0:

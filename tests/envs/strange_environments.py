@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from typing import Any
 
@@ -122,6 +123,63 @@ class Broken(Walkers):
     def step(self, actions: dict[str, Any]) -> Any:
         seen, *rest = super().step(actions)
         return {a: np.full_like(o, np.nan) for a, o in seen.items()}, *rest
+
+
+class Ghost(Walkers):
+    def step(self, actions: dict[str, Any]) -> Any:
+        seen, rewards, *rest = super().step(actions)
+        return seen, {**rewards, "ghost": 1.0}, *rest
+
+
+class Unpaid(Walkers):
+    def step(self, actions: dict[str, Any]) -> Any:
+        seen, rewards, *rest = super().step(actions)
+        return seen, {**rewards, "b": np.nan}, *rest
+
+
+class Shrinking(Walkers):
+    def step(self, actions: dict[str, Any]) -> Any:
+        seen, *rest = super().step(actions)
+        return {**seen, "b": seen["b"][:2]}, *rest
+
+
+class Forgetful(Walkers):
+    """Its state, two numbers at first, becomes one."""
+
+    def state(self) -> np.ndarray:
+        return super().state()[: 1 if self.steps else 2]
+
+
+class Leaver(Walkers):
+    """Ends the process without a complaint at its third step."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        if self.steps == 2:
+            sys.exit(0)
+        return super().step(actions)
+
+
+class Chatty(Walkers):
+    def step(self, actions: dict[str, Any]) -> Any:
+        for _ in range(1000):
+            sys.stderr.write(("y" * 999) + "\n")
+        sys.stderr.write("the last line\n")
+        if self.steps == 2:
+            os._exit(3)
+        return super().step(actions)
+
+
+class Forking(Walkers):
+    """Starts a process of its own, whose number is its state, with every stream open."""
+
+    def __init__(self) -> None:
+        self.child = os.fork()
+        if not self.child:
+            time.sleep(3600.0)
+            os._exit(0)
+
+    def state(self) -> np.ndarray:
+        return np.array([self.child], dtype=np.float64)
 
 
 class Unseeded(Walkers):

@@ -18,6 +18,7 @@ from fp3o.envs import make
 from fp3o.envs.interface import Snapshot, slot_seeds
 from fp3o.envs.options import PettingzooOptions
 from fp3o.envs.pettingzoo import check, engine
+from fp3o.envs.pettingzoo.child import KEPT
 from fp3o.envs.pettingzoo.engine import PettingzooBatch
 from fp3o.errors import UserError
 
@@ -71,7 +72,7 @@ def alive(pid: int) -> bool:
 
 
 def process_ids(env: PettingzooBatch) -> list[int]:
-    return [worker._process.pid for worker in env._workers]
+    return [worker.child.pid for worker in env._workers]
 
 
 def test_uneven_agents_are_padded_masked_and_may_leave(strange: Any) -> None:
@@ -251,6 +252,58 @@ def test_what_always_fails_is_reported_in_one_line(strange: Any, name: str, why:
     assert not any(alive(pid) for pid in pids)
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("Ghost", "rewards name agents that are not in possible_agents: ghost"),
+        ("Unpaid", "b's reward is NaN or infinite"),
+        ("Shrinking", "b's observation has 2 numbers, its space says 3"),
+        ("Forgetful", r"state\(\) has 1 numbers, after the first reset it had 2"),
+        ("Broken", "a's observation contains NaN or infinity"),
+    ],
+)
+def test_unsound_numbers_are_named_and_reach_nobody(strange: Any, name: str, why: str) -> None:
+    env = strange(name, 1, workers=1)
+    env.reset(slot_seeds(0, "test", 1))
+    for _ in range(3):
+        step = env.step(np.full((1, 2, 3), 0.5))
+        assert step.truncated[0]
+        assert step.final is not None
+        for view in (step.snapshot, step.final):
+            assert not view.observation[:, :, :3].any()  # all they saw was the start: zeros
+            assert np.isfinite(view.state).all()
+        assert not step.reward.any()
+    with pytest.raises(UserError, match=f"failed 4 times without finishing an episode in between: {why}$"):
+        env.step(np.full((1, 2, 3), 0.5))
+
+
+def test_of_what_a_worker_writes_the_last_lines_are_kept(strange: Any) -> None:
+    env = strange("Chatty", 1, workers=1)
+    env.reset(slot_seeds(0, "test", 1))
+    play(env, 2)  # two million characters
+    kept = env._workers[0].child._written
+    assert len(kept) <= KEPT
+    with pytest.raises(UserError, match=r"its process ends, exit status 3: the last line$"):
+        play(env, 20)
+
+
+def test_processes_that_an_environment_starts_end_with_it(strange: Any) -> None:
+    env = strange("Forking", 2)
+    view = env.reset(slot_seeds(0, "test", 2))
+    started = [int(view.state[n, 0, 0]) for n in range(2)]
+    assert all(alive(pid) for pid in started)
+    env.close()
+    deadline = time.monotonic() + 30.0
+    while any(alive(pid) for pid in started) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(alive(pid) for pid in started)
+
+
+def test_check_is_not_held_up_by_processes_that_are_left_behind() -> None:
+    fits, text = words("strange_environments:Forking", seconds=60.0)
+    assert fits, text
+
+
 def test_a_hanging_step_is_reported_and_its_process_ended(strange: Any) -> None:
     env = strange("hangs", 2, timeout=1.0)
     pids = process_ids(env)
@@ -320,21 +373,22 @@ def test_workers_go_when_closed_and_when_the_parent_is_killed(strange: Any) -> N
     script = (
         "import sys, time; sys.path[:0] = sys.argv[1:]\n"
         "from fp3o.envs import make; from fp3o.envs.options import PettingzooOptions\n"
-        "env = make('pettingzoo', 'x', 1, options=PettingzooOptions(env='strange_environments:walkers'))\n"
-        "print(env._workers[0]._process.pid, flush=True); time.sleep(60)\n"
+        "env = make('pettingzoo', 'x', 1, options=PettingzooOptions(env='strange_environments:Forking'))\n"
+        "from fp3o.envs.interface import slot_seeds; print(env._workers[0].child.pid, flush=True)\n"
+        "print(int(env.reset(slot_seeds(0, 'test', 1)).state[0, 0, 0]), flush=True); time.sleep(60)\n"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", script, str(ROOT), str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
     )
     assert parent.stdout is not None
-    child = int(parent.stdout.readline())
+    children = [int(parent.stdout.readline()) for _ in range(2)]  # a worker, and what its environment started
     parent.kill()
     parent.wait()
     parent.stdout.close()
     deadline = time.monotonic() + 30.0
-    while alive(child) and time.monotonic() < deadline:
+    while any(map(alive, children)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not alive(child)
+    assert not any(map(alive, children))
 
 
 @pytest.mark.parametrize(
@@ -425,7 +479,9 @@ def test_check_says_what_fits() -> None:
     [
         ("strange_environments:always_raises", "no:   playing random actions fails: RuntimeError: a wheel came off"),
         ("strange_environments:always_dies", "no:   its process dies, killed by signal 9"),
-        ("strange_environments:Broken", "observation contains NaN or infinity"),
+        ("strange_environments:Broken", "a's observation contains NaN or infinity"),
+        ("strange_environments:Ghost", "no:   rewards name agents that are not in possible_agents: ghost"),
+        ("strange_environments:Leaver", "no:   its process leaves before the end, exit status 0"),
         ("strange_environments:Mixed", "no:   some agents have Box actions and others discrete ones"),
         ("no_such_module:env", "no:   module 'no_such_module' cannot be imported: ModuleNotFoundError"),
         ("chess", "no:   'chess' is not of the form module:factory; known by name: simple-spread"),

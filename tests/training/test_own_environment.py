@@ -60,8 +60,13 @@ def test_it_learns_to_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         untrained = records.read_iterations(path)["train_return"][0]
         assert run["score"]["return"] > untrained + 0.4  # never meeting is −1, as good as it gets 0.9
     (folder, _) = sorted(path.parent for path in tmp_path.rglob(records.RUN))
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as left:
         cli.main(["evaluate", str(folder), "--episodes", "4"])
+    assert left.value.code == 2
+    refused = "wants to run code of yours or of a package, meeting:Meeting; --trust allows it"
+    assert capsys.readouterr().err == f"fp3o: {folder / records.RUN} {refused}\n"
+    with pytest.raises(SystemExit):
+        cli.main(["evaluate", str(folder), "--episodes", "4", "--trust"])
     assert "4 episodes from seed 0" in capsys.readouterr().out
 
 

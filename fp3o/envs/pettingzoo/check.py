@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 
 from fp3o.envs.options import KNOWN_ENVIRONMENTS
-from fp3o.envs.pettingzoo.child import child_command, child_environment, how_it_ended
+from fp3o.envs.pettingzoo.child import Child
 
 SECONDS = 120.0
+# The last line of a whole examination: a process that leaves halfway may well say that all is well.
+END = ["end", ""]
 
 
 @dataclass(frozen=True)
@@ -23,24 +25,23 @@ class Report:
 
 def check(env: str, seconds: float = SECONDS) -> Report:
     """Try the environment out in a process of its own; a crash or a hang is a finding like any other."""
-    command = child_command("fp3o.envs.pettingzoo.examine", env, json.dumps(sys.path))
+    with tempfile.TemporaryFile() as output:
+        child = Child("fp3o.envs.pettingzoo.examine", env, json.dumps(sys.path), output=output)
+        try:
+            code = child.wait(seconds)
+        finally:
+            child.end()
+        output.seek(0)
+        findings = [json.loads(line) for line in output.read().splitlines()]
     trouble = None
-    try:
-        done = subprocess.run(
-            command,
-            env=child_environment(),
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=seconds,
-            check=False,
-        )
-        output = done.stdout
-        if done.returncode:
-            trouble = f"its process dies, {how_it_ended(done.returncode, done.stderr)}"
-    except subprocess.TimeoutExpired as late:
-        output = late.stdout or b""
+    if code is None:
         trouble = f"it has not come back for {seconds:g} s: it hangs"
-    findings = [json.loads(line) for line in output.decode().splitlines()]
+    elif code:
+        trouble = f"its process dies, {child.last_words()}"
+    elif findings[-1:] != [END]:
+        trouble = f"its process leaves before the end, {child.last_words()}"
+    else:
+        findings.pop()
     if trouble is not None:
         findings.append(["no", trouble])
     fits = bool(findings) and all(verdict != "no" for verdict, _ in findings)

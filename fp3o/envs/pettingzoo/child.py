@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
 import sys
+import threading
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 # The package of the parent, whichever else is installed; -P: a torch.py in the current folder is not torch.
 _START = (
@@ -13,12 +20,74 @@ _START = (
 )
 
 
-def child_command(module: str, *arguments: str) -> list[str]:
-    """Run a module of this package in a process of its own."""
-    return [sys.executable, "-P", "-c", _START, str(Path(__file__).parents[3]), module, *arguments]
+# Of what a process writes to its error stream, the last bytes are kept.
+KEPT = 64 * 1024
 
 
-def child_environment() -> dict[str, str]:
+class Child:
+    """A module of this package in a process of its own, with whatever processes its code starts, and its last words."""
+
+    def __init__(
+        self, module: str, *arguments: str, descriptors: Sequence[int] = (), output: IO[bytes] | None = None
+    ) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _START, str(Path(__file__).parents[3]), module, *arguments],
+            pass_fds=descriptors,
+            stdin=subprocess.DEVNULL,
+            stdout=output or subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=_environment(),
+            start_new_session=True,  # a process group of its own, to be ended as one
+        )
+        self.pid = self._process.pid
+        self._written = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        stream = self._process.stderr
+        assert stream is not None
+        with stream:
+            while piece := os.read(stream.fileno(), KEPT):
+                self._written = (self._written + piece)[-KEPT:]
+
+    def wait(self, seconds: float) -> int | None:
+        """The exit status, or None if it still runs after that time."""
+        try:
+            return self._process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def last_words(self) -> str:
+        """How it ended (see `how_it_ended`); call it after its end."""
+        self._reader.join(timeout=1.0)  # a process that it started may hold the stream open
+        return how_it_ended(self._process.returncode, self._written)
+
+    def end(self) -> None:
+        """Kill it and every process of its group, and collect it."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left; on macOS, only a zombie
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def end_own_group() -> None:
+    """In a child whose parent is gone: end it and every process that it started."""
+    os.killpg(0, signal.SIGKILL)
+
+
+def leave_with_parent() -> None:
+    """A child whose environment hangs cannot see its line close: a thread watches the parent instead."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        end_own_group()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _environment() -> dict[str, str]:
     """One thread each, no window, no greeting."""
     return {
         **os.environ,
@@ -30,6 +99,6 @@ def child_environment() -> dict[str, str]:
 
 def how_it_ended(code: int, errors: bytes) -> str:
     """`killed by signal 11`, or `exit status 1: RuntimeError: the last line it wrote`."""
-    lines = errors[-4000:].decode(errors="replace").strip().splitlines()
+    lines = errors.decode(errors="replace").strip().splitlines()
     ended = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
     return f"{ended}: {lines[-1].strip()}" if lines else ended

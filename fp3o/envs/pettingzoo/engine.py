@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from collections.abc import Iterable
 from dataclasses import asdict
 from multiprocessing import connection
 from multiprocessing.connection import Connection
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +24,7 @@ from numpy.typing import NDArray
 from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots, processors
 from fp3o.envs.interface import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import REVISIONS, PettingzooOptions
-from fp3o.envs.pettingzoo.child import child_command, child_environment, how_it_ended
+from fp3o.envs.pettingzoo.child import Child
 from fp3o.envs.pettingzoo.memory import Board, View, attach, unnamed_file
 from fp3o.envs.pettingzoo.spaces import Description
 from fp3o.errors import UserError
@@ -38,21 +36,14 @@ PATIENCE = 3
 
 
 class Worker:
-    """A child process, the line to it, and what it wrote to its error stream."""
+    """A child process and the line to it."""
 
     def __init__(self, number: int, slots: range, memory: int) -> None:
         self.number = number
         self.slots = slots
         ours, theirs = socket.socketpair()
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
-        self._process = subprocess.Popen(
-            child_command("fp3o.envs.pettingzoo.worker", str(theirs.fileno()), str(memory)),
-            pass_fds=(theirs.fileno(), memory),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._errors,
-            env=child_environment(),
-        )
+        descriptors = (theirs.fileno(), memory)
+        self.child = Child("fp3o.envs.pettingzoo.worker", *map(str, descriptors), descriptors=descriptors)
         theirs.close()
         self.line = Connection(ours.detach())
 
@@ -65,25 +56,15 @@ class Worker:
 
     def last_words(self) -> str:
         """How the process ended, and the last line it wrote."""
-        try:
-            code = self._process.wait(timeout=5.0)
-        except subprocess.TimeoutExpired:
-            return "closed its line"
-        self._errors.seek(0)
-        return how_it_ended(code, self._errors.read())
+        return "closed its line" if self.child.wait(5.0) is None else self.child.last_words()
 
     def stop(self, patience: float = 0.0) -> None:
-        """End the process, politely if there is time, and collect it."""
+        """End the process and those it started, politely if there is time."""
         if patience:
             self.send(b"close")
-            try:
-                self._process.wait(timeout=patience)
-            except subprocess.TimeoutExpired:
-                patience = 0.0
-        self._process.kill()
-        self._process.wait()
+            self.child.wait(patience)
+        self.child.end()
         self.line.close()
-        self._errors.close()
 
 
 def _stop_all(workers: list[Worker], memory: int) -> None:

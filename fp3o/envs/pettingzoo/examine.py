@@ -16,8 +16,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fp3o.envs.pettingzoo.check import END
+from fp3o.envs.pettingzoo.child import leave_with_parent
 from fp3o.envs.pettingzoo.factory import build, load_factory, one_line
-from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, describe, split_mask
+from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, check_rewards, describe, split_mask
 
 STEPS = 200
 Finding = tuple[Literal["yes", "no", "note"], str]
@@ -130,14 +132,8 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
 def _check_numbers(translator: Translator, description: Description, seen: Any, rewards: Any) -> None:
     for position, agent in enumerate(description.agents):
         if agent in seen:
-            flat = translator.observation(position, seen[agent])
-            promised = description.observations[position]
-            if flat.size != promised:
-                raise Unfit(f"{agent}'s observation has {flat.size} numbers, its space says {promised}")
-            if not np.isfinite(flat).all():
-                raise Unfit(f"{agent}'s observation contains NaN or infinity")
-        if not np.isfinite(float(rewards.get(agent, 0.0))):
-            raise Unfit(f"{agent}'s reward is NaN or infinite")
+            translator.observation(position, seen[agent])
+    check_rewards(rewards, description.agents)
 
 
 def _repeat(env: Any, description: Description) -> Iterator[Finding]:
@@ -176,6 +172,7 @@ def _api_test(env: Any) -> Iterator[Finding]:
 
 
 def main() -> None:
+    leave_with_parent()
     # Whatever the environment prints must not mix with the findings: they get a copy of the output, it gets the errors.
     with os.fdopen(os.dup(1), "w") as output:
         os.dup2(2, 1)
@@ -183,6 +180,7 @@ def main() -> None:
         warnings.simplefilter("ignore")
         for verdict, text in examine(sys.argv[1]):
             print(json.dumps([verdict, " ".join(text.split())]), file=output, flush=True)
+        print(json.dumps(END), file=output, flush=True)
 
 
 if __name__ == "__main__":

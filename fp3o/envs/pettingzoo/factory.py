@@ -78,6 +78,8 @@ def provenance(env: str) -> dict[str, str]:
 
 
 def one_line(error: BaseException) -> str:
-    """`RuntimeError: text`, without line breaks."""
+    """`RuntimeError: text`, without line breaks; the text alone if it is ours."""
     text = " ".join(str(error).split())
+    if isinstance(error, Unfit):
+        return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

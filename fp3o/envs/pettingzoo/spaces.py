@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -142,12 +143,33 @@ def _state_size(env: Any) -> int:
     return int(state.size)
 
 
+def checked_numbers(numbers: Any, size: int, what: str, promise: str) -> NDArray[np.float32]:
+    """A flat vector of that many finite numbers: fewer would leave old ones standing behind them."""
+    flat: NDArray[np.float32] = np.asarray(numbers, dtype=np.float32).reshape(-1)
+    if flat.size != size:
+        raise Unfit(f"{what} has {flat.size} numbers, {promise} {size}")
+    if not np.isfinite(flat).all():
+        raise Unfit(f"{what} contains NaN or infinity")
+    return flat
+
+
+def check_rewards(rewards: dict[str, Any], agents: Sequence[str]) -> None:
+    """Finite numbers for agents that exist."""
+    strangers = [str(agent) for agent in rewards if agent not in agents]
+    if strangers:
+        raise Unfit(f"rewards name agents that are not in possible_agents: {', '.join(strangers)}")
+    for agent, reward in rewards.items():
+        if not np.isfinite(float(reward)):
+            raise Unfit(f"{agent}'s reward is NaN or infinite")
+
+
 class Translator:
     """Flattens one environment's observations into rows and turns rows of numbers into its actions."""
 
     def __init__(self, env: Any, description: Description) -> None:
         self._spaces = [split_mask(env.observation_space(agent)) for agent in description.agents]
         self._actions = [env.action_space(agent) for agent in description.agents]
+        self._agents, self._sizes = description.agents, description.observations
         self._kind = description.kind
         self._bounds = [_finite_bounds(space) for space in self._actions]
         sizes = description.sizes
@@ -161,10 +183,10 @@ class Translator:
                 self._existing[agent, start : start + (choices[part] if part < len(choices) else 1)] = True
 
     def observation(self, agent: int, seen: Any) -> NDArray[np.float32]:
-        """The flat vector; discrete parts become one-hot."""
+        """The flat vector, as long as promised and finite; discrete parts become one-hot."""
         space, masked = self._spaces[agent]
         flat = spaces.flatten(space, seen["observation"] if masked else seen)
-        return np.asarray(flat, dtype=np.float32).reshape(-1)
+        return checked_numbers(flat, self._sizes[agent], f"{self._agents[agent]}'s observation", "its space says")
 
     def legal(self, agent: int, seen: Any, info: Any) -> NDArray[np.bool_]:
         """Choices that exist and that the environment allows: `action_mask` in the observation or in the info."""

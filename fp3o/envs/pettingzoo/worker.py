@@ -7,21 +7,20 @@ its parent is gone.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fp3o.envs.interface import episode_generator
+from fp3o.envs.pettingzoo.child import end_own_group, leave_with_parent
 from fp3o.envs.pettingzoo.factory import build, load_factory, one_line, provenance
-from fp3o.envs.pettingzoo.memory import Board, View, attach
-from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, describe
+from fp3o.envs.pettingzoo.memory import Board, attach
+from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, check_rewards, checked_numbers, describe
 
 
 def episode_seed(slot_seed: int, episode: int) -> int:
@@ -54,6 +53,7 @@ class Slot:
         acting = [a for a in self._description.agents if board.now.alive[n, self._index[a]]]
         actions = {a: self._translator.action(self._index[a], board.action[n, self._index[a]]) for a in acting}
         observations, rewards, terminations, truncations, infos = self._env.step(actions)
+        check_rewards(rewards, self._description.agents)
         board.reward[n] = 0.0
         for agent, reward in rewards.items():
             board.reward[n, self._index[agent]] = reward
@@ -97,36 +97,41 @@ class Slot:
             getattr(self._board.final, name)[self._number] = getattr(self._board.now, name)[self._number]
 
     def _write(self, observations: dict[str, Any], infos: dict[str, Any], alive: list[str]) -> None:
+        """Put what agents see on the board, once all of it is known to be sound."""
         now, n, translator = self._board.now, self._number, self._translator
         strangers = set(alive) - set(self._index)
         if strangers:
             raise Unfit(f"agents appear that are not in possible_agents: {', '.join(sorted(map(str, strangers)))}")
+        seen = {a: translator.observation(i, observations[a]) for a, i in self._index.items() if a in observations}
+        state = self._state(alive)
         for agent, position in self._index.items():
             row = now.observation[n, position]
             now.alive[n, position] = agent in alive
-            if agent in observations:
-                flat = translator.observation(position, observations[agent])
-                row[: len(flat)] = flat
-            else:
-                row[:] = 0.0  # has left
+            row[:] = 0.0  # also of those who have left
+            if agent in seen:
+                row[: len(seen[agent])] = seen[agent]
             if agent not in alive:
                 now.available[n, position] = translator.only_first
                 continue
             now.available[n, position] = translator.legal(position, observations.get(agent), infos.get(agent))
-        self._write_state(now, alive)
-
-    def _write_state(self, now: View, alive: list[str]) -> None:
-        n = self._number
         if not self._description.state:
             sizes = self._description.observations
             now.state[n] = np.concatenate([now.observation[n, a, :size] for a, size in enumerate(sizes)])
-            return
+        elif state is not None:
+            now.state[n] = state
+
+    def _state(self, alive: list[str]) -> NDArray[np.float32] | None:
+        """The environment's own state(); None if it has none now."""
+        if not self._description.state:
+            return None
         try:
-            now.state[n] = np.asarray(self._env.state(), dtype=np.float32).reshape(-1)
+            state = self._env.state()
         except Exception:
             # Some environments have no state once everybody has left; the last one then stands.
             if alive:
                 raise
+            return None
+        return checked_numbers(state, self._description.state, "state()", "after the first reset it had")
 
 
 class Crew:
@@ -163,17 +168,6 @@ class Crew:
             slot.close()
 
 
-def _leave_with(parent: int) -> None:
-    """A worker whose environment hangs cannot see its socket close: a thread watches the parent instead."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def serve(line: Connection, memory: int) -> None:
     """Introduce the environment, then obey until the line closes."""
     hello = json.loads(line.recv_bytes())
@@ -187,8 +181,7 @@ def serve(line: Connection, memory: int) -> None:
         line.send_bytes(json.dumps({"description": description.to_plain(), "code": code}).encode())
         crew = Crew(json.loads(line.recv_bytes()), factory, description, memory)
     except Exception as error:
-        text = str(error) if isinstance(error, Unfit) else one_line(error)
-        line.send_bytes(json.dumps({"unfit": " ".join(text.split())}).encode())
+        line.send_bytes(json.dumps({"unfit": one_line(error)}).encode())
         return
     line.send_bytes(b"[]")
     while True:
@@ -202,12 +195,11 @@ def serve(line: Connection, memory: int) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
-    _leave_with(os.getppid())
-    # The parent has closed the line: nothing is left to do.
+    leave_with_parent()
     try:
         serve(Connection(int(sys.argv[1])), int(sys.argv[2]))
     except (EOFError, ConnectionError):
-        return
+        end_own_group()  # the parent has closed the line: nothing is left to do
 
 
 if __name__ == "__main__":
