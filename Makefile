@@ -31,7 +31,7 @@ reproduce: setup
 
 # Every table and figure of the paper from the runs that exist; trains nothing.
 paper: setup
-	test ! -f dvc.lock || $(BIN)/dvc pull
+	test ! -f dvc.lock || $(BIN)/fp3o pull
 	$(BIN)/snakemake available
 	@echo "Open results/paper/report/index.html"
 

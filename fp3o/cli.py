@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
@@ -19,6 +19,9 @@ from fp3o.envs.options import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings, shown
 from fp3o.runs import layout
+
+if TYPE_CHECKING:
+    from fp3o.workflow.store import Outcome
 
 app = SubcommandApp()
 
@@ -356,12 +359,33 @@ def save(
     *,
     message: Annotated[str, arg(aliases=("-m",), metavar="TEXT", help="Commit what is staged in git with this.")] = "",
 ) -> int:
-    """Put the paper suite's finished runs into DVC and its store, and stage the rest in git; once per sweep."""
+    """Put the paper suite's finished runs into DVC and its store, and stage the rest in git; removes nothing."""
     from fp3o.workflow import store
 
     config.repository()
-    print("\n".join(store.save(message)))
-    return 0
+    return _report(store.save(message))
+
+
+@app.command
+def pull(
+    cells: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="CELL", help="Cells, parts (smac) or patterns ('mpe/*/full/*'); default: all."),
+    ] = (),
+) -> int:
+    """Bring saved runs of the paper suite that are not here, checked byte by byte; never touches a file that is."""
+    from fp3o.workflow import store
+
+    config.repository()
+    return _report(store.pull(cells))
+
+
+def _report(outcome: Outcome) -> int:
+    """Print what was done and what could not be."""
+    print("\n".join(outcome.lines))
+    for line in outcome.problems:
+        print(f"fp3o: {line}", file=sys.stderr)
+    return 1 if outcome.problems else 0
 
 
 @app.command
@@ -370,11 +394,11 @@ def prune(
     suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
     delete: Annotated[bool, arg(help="Remove what is listed; without it nothing is touched.")] = False,
 ) -> int:
-    """List (and with --delete remove) runs, scratch and stored objects that nothing refers to any more."""
-    from fp3o.workflow import store
+    """List (and with --delete remove) superseded runs, leftovers and stored objects that nothing needs any more."""
+    from fp3o.workflow.prune import prune as superseded
 
     config.repository()
-    lines = store.prune(config.load_suite(suite), delete)
+    lines = superseded(config.load_suite(suite), delete)
     print("\n".join(lines) if lines else "nothing to prune")
     return 0
 

@@ -22,6 +22,7 @@ from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
 from fp3o.runs import records
 from fp3o.runs.folder import Interrupted, RunFolder
+from fp3o.workflow import prune as prune_module
 from fp3o.workflow import store
 
 CELL = "matrix/two-step/full/mappo"
@@ -301,7 +302,19 @@ def test_every_setting_and_option_is_documented(capsys: pytest.CaptureFixture[st
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--help") == 0
     shown = capsys.readouterr().out
-    for name in ("train", "evaluate", "list", "doctor", "check-env", "status", "rerun", "save", "prune", "render"):
+    for name in (
+        "train",
+        "evaluate",
+        "list",
+        "doctor",
+        "check-env",
+        "status",
+        "rerun",
+        "save",
+        "pull",
+        "prune",
+        "render",
+    ):
         assert f"• {name} " in shown
         assert call(name, "--help") == 0
         assert "usage: fp3o" in capsys.readouterr().out
@@ -346,13 +359,17 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         asked.append((suite.name, delete))
         return ["an old run"] if delete else []
 
-    monkeypatch.setattr(store, "prune", prune)
-    monkeypatch.setattr(store, "save", lambda message: [f"saved {message}"])
+    monkeypatch.setattr(prune_module, "prune", prune)
+    monkeypatch.setattr(store, "save", lambda message: store.Outcome([f"saved {message}"], []))
+    monkeypatch.setattr(store, "pull", lambda cells: store.Outcome([f"pulled {cells}"], ["an object is damaged"]))
     assert call("prune", "--suite", "quick") == 0
     assert call("prune", "--delete") == 0
     assert call("save", "-m", "all of it") == 0
+    assert call("pull", "smac", "mpe/*") == 1
     assert asked == [("quick", False), ("paper", True)]
-    assert capsys.readouterr().out == "nothing to prune\nan old run\nsaved all of it\n"
+    shown = capsys.readouterr()
+    assert shown.out == "nothing to prune\nan old run\nsaved all of it\npulled ('smac', 'mpe/*')\n"
+    assert shown.err == "fp3o: an object is damaged\n"
 
 
 def test_rerun_prints_and_runs_snakemake(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

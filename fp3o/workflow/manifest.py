@@ -12,7 +12,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout
 from fp3o.runs.atomic import write_atomically
-from fp3o.workflow import jobs
+from fp3o.workflow import jobs, objects
 
 LOG_LINES = 20
 
@@ -76,21 +76,51 @@ def manifest_path(suite: str) -> Path:
 
 
 def manifest(suite: config.Suite) -> dict[str, Any]:
-    """The planned runs that exist, by run id. Only what repeats exactly goes in: no times, hosts or versions."""
+    """The planned runs that exist, here or in DVC, by run id. Only what repeats exactly goes in: no times or hosts.
+
+    A run that is saved and not pulled keeps its entry: without it the guard would let everything be trained again.
+    """
     runs: dict[str, Any] = {}
+    away = _saved_entries(suite)
     for run in planned_runs(suite):
         path = run.document(suite.name)
         if path.is_file():
-            document = json.loads(path.read_text())
-            runs[run.id] = {
-                "cell": run.plan.cell.id,
-                "digest": run.plan.digest,
-                "seed": run.seed,
-                "status": document["status"],
-                "score": document["score"],
-                "sha256": document["sha256"],
-            }
+            runs[run.id] = _entry(run, json.loads(path.read_text()))
+        elif (entry := away(run)) is not None:
+            runs[run.id] = entry
     return {"suite": suite.name, "runs": runs}
+
+
+def _entry(run: PlannedRun, document: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "cell": run.plan.cell.id,
+        "digest": run.plan.digest,
+        "seed": run.seed,
+        "status": document["status"],
+        "score": document["score"],
+        "sha256": document["sha256"],
+    }
+
+
+def _saved_entries(suite: config.Suite) -> Callable[[PlannedRun], dict[str, Any] | None]:
+    """Entries of runs that are not here: from the saved run.json if its bytes are on this machine, else from git.
+
+    Git's copy, because Snakemake deletes the file before the rule that writes it starts.
+    """
+    if suite.name != objects.TRACKED or not Path(".dvc").is_dir():
+        return lambda run: None
+    where = objects.setup()
+    locked = objects.listing(objects.listing_name(objects.lock_text()), where) or {}
+    path = manifest_path(suite.name)
+    text = objects.committed(path, "") or objects.committed(path)
+    known: dict[str, dict[str, Any]] = json.loads(text)["runs"] if text else {}
+
+    def entry(run: PlannedRun) -> dict[str, Any] | None:
+        md5 = locked.get(f"{run.plan.cell.id}/{run.plan.digest}/seed-{run.seed}/run.json")
+        content = objects.find(md5, where) if md5 else None
+        return _entry(run, json.loads(content)) if content is not None else known.get(run.id)
+
+    return entry
 
 
 def not_pulled(suite: config.Suite) -> list[PlannedRun]:

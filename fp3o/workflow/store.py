@@ -1,7 +1,7 @@
-"""Behind `fp3o save` and `fp3o prune`.
+"""Behind `fp3o save` and `fp3o pull`: runs of the paper suite into DVC and back. Neither removes anything.
 
-save(message="")              runs of the paper suite into DVC and its store, once per sweep; lines to print
-prune(suite, delete=False)    runs, scratch and stored objects nothing refers to; lines to print
+save(message="")    what this checkout has replaces or joins what is locked; what is locked and not here stays
+pull(patterns)      locked runs that are not here; a file that is here is never touched
 """
 
 from __future__ import annotations
@@ -10,86 +10,263 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import os
 import shlex
-import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import NamedTuple
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import layout
-from fp3o.workflow import jobs, manifest
+from fp3o.runs import layout, records
+from fp3o.runs.atomic import disk_errors
+from fp3o.workflow import jobs, manifest, objects
+from fp3o.workflow.objects import STAGE, STORE, TRACKED, Listing, Setup
 
 # The store travels with the repository, so it stays small; a larger one is a remote of one's own.
-STORE = Path("artifacts")
-STORE_LIMIT = 80_000_000
-STAGE = "runs"
-TRACKED = "paper"
-"""The suite under DVC (dvc.yaml); quick and smoke are rebuilt in minutes."""
+STORE_LIMIT = 200_000_000
 
 LOCK_WAIT_SECONDS = 600.0
 RETRY_SECONDS = 1.0
 
 
+class Outcome(NamedTuple):
+    """What was done, and what could not be: lines to print."""
+
+    lines: list[str]
+    problems: list[str]
+
+
 # --- save ----------------------------------------------------------------------------------------------------------
 
 
-def save(message: str = "") -> list[str]:
+def save(message: str = "") -> Outcome:
     """Put the finished runs of the paper suite into DVC and the store, and stage dvc.lock, manifest and tables in git.
 
-    One process at a time: others wait. Runs that are being written are left for the next save. With a message the
-    staged files are committed.
+    One process at a time: others wait. Runs that are being written are left for the next save, damaged ones are left
+    out and named. With a message the staged files are committed.
     """
-    jobs.reach_commands()
     suite = config.load_suite(TRACKED)
-    with _alone():
-        objects = _finished_objects(layout.suite_root(TRACKED) / "runs")
-        _refuse_if_too_large(objects)
+    with alone():
+        where = objects.setup()
+        locked = locked_listing(where)
+        here, problems = _finished_here(where)
+        replaced = {objects.run_of(path) for path in here}
+        wanted = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in replaced} | here
+        record(wanted, where)
         manifest.write_json(manifest.manifest_path(TRACKED), manifest.manifest(suite))
-        deadline = time.monotonic() + LOCK_WAIT_SECONDS
-        while True:
-            _dvc("commit", "--force", STAGE)
-            _dvc("push", STAGE)
-            if not (absent := _locked_objects()[1]):
-                break
-            # A sweep published a run between DVC's two readings of the folder: what it locked is not what it stored.
-            if time.monotonic() > deadline:
-                raise UserError(f"{len(absent)} files could not be stored, e.g. {absent[0]}: they keep changing")
-            time.sleep(RETRY_SECONDS)
-        removed = _prune_store(delete=True)
-        lines = [f"{len(objects)} files of {len(manifest.manifest(suite)['runs'])} runs are in {STORE}/"]
-        lines += [f"{len(removed)} superseded objects removed from {STORE}/"] if removed else []
-        return lines + _stage_in_git(message)
+        runs = {objects.run_of(path) for path in wanted}
+        place = f"{STORE}/" if where.in_git else f"DVC's remote {where.remote}"
+        lines = [f"{len(wanted)} files of {len(runs)} runs are in {place}"]
+        if away := runs - replaced:
+            lines.append(f"{len(away)} of these runs are not here and stay as they were saved")
+        return Outcome(lines + _stage_in_git(message, wanted, where, suite), problems)
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Hold the lock of `fp3o save` and `fp3o prune`, waiting for whoever has it."""
+def alone() -> Iterator[None]:
+    """Hold the lock of `fp3o save`, `fp3o pull` and `fp3o prune`, waiting for whoever has it."""
     if not Path(".dvc").is_dir():
         raise UserError("no .dvc folder here: run this in the repository's root folder")
-    folder = Path(".dvc/tmp")
-    folder.mkdir(exist_ok=True)
-    with (folder / "fp3o-save.lock").open("w") as file:
+    with _locked(Path(".dvc/tmp/fp3o-save.lock")):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with disk_errors(path):
+        path.parent.mkdir(exist_ok=True)
+        file = path.open("a")
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _dvc(*arguments: str) -> None:
-    """Call DVC; where its repository lock is held, or a sweep moved a file under it, try again."""
+def locked_listing(where: Setup) -> Listing:
+    """What dvc.lock lists; the list itself is fetched if it is elsewhere."""
+    name = objects.listing_name(objects.lock_text())
+    found = objects.listing(name, where)
+    if found is None and not where.in_git:
+        # DVC fetches the list with any file of it; run.json is a small one.
+        _dvc("fetch", next((str(path) for path in _saved_documents()), STAGE))
+        found = objects.listing(name, where)
+    if found is None:
+        raise UserError(
+            f"{objects.object_path(STORE, str(name))}, the list of the saved runs, is damaged or not here: "
+            f"`git checkout HEAD dvc.lock {STORE}` restores it; nothing was done"
+        )
+    return found
+
+
+def _saved_documents() -> Iterator[Path]:
+    """run.json of every run the committed manifest has."""
+    content = objects.committed(manifest.manifest_path(TRACKED))
+    for run in json.loads(content)["runs"].values() if content else ():
+        yield objects.runs_folder() / run["cell"] / run["digest"] / f"seed-{run['seed']}" / records.RUN
+
+
+def _finished_here(where: Setup) -> tuple[Listing, list[str]]:
+    """Files of every finished run of this checkout, put into the cache; a line for each run that is damaged."""
+    found: Listing = {}
+    problems: list[str] = []
+    root = objects.runs_folder()
+    for document in sorted(root.glob(f"*/*/*/*/*/*/{records.RUN}")):
+        folder = document.parent
+        try:
+            contents = _checked_contents(folder)
+        except UserError as error:
+            problems.append(f"not saved: {error}")
+            continue
+        except FileNotFoundError:
+            continue  # A sweep has begun to train it again: for the next save.
+        for name, content in contents.items():
+            md5 = objects.md5_of(content)
+            objects.put(where.cache, md5, content)
+            found[(folder / name).relative_to(root).as_posix()] = md5
+    return found, problems
+
+
+def _checked_contents(folder: Path) -> dict[str, bytes]:
+    """The bytes of a run's files, read once, each as run.json says."""
+    document = records.read_run(folder / records.RUN)
+    cell, digest, seed = folder.parents[1], folder.parent.name, folder.name
+    if not str(cell).endswith(document["cell"]) or (document["digest"], f"seed-{document['seed']}") != (digest, seed):
+        raise UserError(f"{folder / records.RUN} is another run")
+    contents = {}
+    for name, checksum in document["sha256"].items():
+        if not (folder / name).is_file():
+            raise UserError(f"{folder} has run.json but no {name}")
+        contents[name] = (folder / name).read_bytes()
+        if hashlib.sha256(contents[name]).hexdigest() != checksum:
+            raise UserError(f"{folder / name} does not match run.json")
+    # As read: what DVC stores and what was checked are the same bytes, whatever a sweep does meanwhile.
+    content = (folder / records.RUN).read_bytes()
+    if json.loads(content) != document:
+        raise UserError(f"{folder / records.RUN} changes")
+    return {**contents, records.RUN: content}
+
+
+def record(wanted: Mapping[str, str], where: Setup) -> None:
+    """Make dvc.lock list exactly these files, once all of them are in the default remote.
+
+    Objects first, dvc.lock last: whoever is killed in between leaves objects too many, and the old lock.
+    """
+    content = objects.listing_bytes(wanted)
+    name = f"{objects.md5_of(content)}.dir"
+    objects.put(where.cache, name, content)
+    if where.in_git:
+        _store_in_git({**dict.fromkeys(wanted.values(), ""), name: ""}, wanted, where)
+    with _locked(Path(".dvc/tmp/lock")):  # DVC's own: it would write the old lock back.
+        objects.write_lock(name, wanted, where)
+    if not where.in_git:
+        for md5 in set(wanted.values()):  # DVC pushes from its cache, and shipped runs may be in artifacts/ alone.
+            if (stored := objects.find(md5, where)) is not None:
+                objects.put(where.cache, md5, stored)
+        _dvc("push", STAGE)
+        states: dict[str, str] = json.loads(_dvc("status", "--cloud", "--json", STAGE) or "{}")
+        absent = [path for path, state in states.items() if state in ("new", "missing")]
+        if absent:
+            raise UserError(f"{len(absent)} files are not in DVC's remote {where.remote}, e.g. {absent[0]}: save again")
+
+
+def _store_in_git(names: Iterable[str], wanted: Mapping[str, str], where: Setup) -> None:
+    """Bring every object into artifacts/, unless that would make it too large; an object nobody has is an error."""
+    added: list[str] = []
+    for name in names:
+        if objects.intact(objects.object_path(STORE, name), name) is None:
+            if objects.find(name, where) is None:
+                path = next((path for path, md5 in wanted.items() if md5 == name), name)
+                raise UserError(
+                    f"{objects.object_path(STORE, name)} is damaged or not here, and {path} needs it: "
+                    f"`git checkout HEAD {STORE}` restores it; dvc.lock was not changed"
+                )
+            added.append(name)
+    _refuse_if_too_large(added, wanted, where)
+    for name in added:
+        content = objects.find(name, where)
+        assert content is not None
+        objects.put(STORE, name, content)
+
+
+def _refuse_if_too_large(added: Sequence[str], wanted: Mapping[str, str], where: Setup) -> None:
+    sizes = {name: objects.object_path(where.cache, name).stat().st_size for name in added}
+    total = sum(path.stat().st_size for path in STORE.rglob("*") if path.is_file()) + sum(sizes.values())
+    if total <= STORE_LIMIT:
+        return
+    by_cell: dict[str, int] = {}
+    for path, md5 in wanted.items():
+        if md5 in sizes:
+            cell = "/".join(path.split("/")[:4])
+            by_cell[cell] = by_cell.get(cell, 0) + sizes[md5]
+    largest = sorted(by_cell.items(), key=lambda item: -item[1])[:3]
+    named = ", ".join(f"{cell} {size / 1e6:.1f} MB" for cell, size in largest)
+    raise UserError(
+        f"{STORE}/ would hold {total / 1e6:.1f} MB, more than {STORE_LIMIT / 1e6:.0f} MB (largest: {named}); "
+        "nothing was stored: `fp3o prune` lists what is superseded, or use a remote of your own: `dvc remote add -d`"
+    )
+
+
+def _stage_in_git(message: str, wanted: Mapping[str, str], where: Setup, suite: config.Suite) -> list[str]:
+    """Stage (or commit) what belongs together. Names objects one by one: what else happened to artifacts/ is not ours.
+
+    Tables made without some of the runs have gaps that the committed ones have not: they are left.
+    """
+    if not Path(".git").exists():
+        return ["no git here: nothing staged"]
+    root = layout.suite_root(TRACKED)
+    notes = []
+    shown = [objects.LOCK, manifest.manifest_path(TRACKED)]
+    if away := manifest.not_pulled(suite):
+        notes.append(f"tables not staged: {len(away)} runs are not here (`fp3o pull`, then `snakemake available`)")
+    else:
+        shown += [root / name for name in ("metrics.json", "scorecard.json", "tables", "cost", "cost.csv")]
+    shown = [path for path in shown if path.exists()]
+    paths = list(shown)
+    if where.in_git:
+        name = objects.listing_name(objects.lock_text())
+        paths += [objects.object_path(STORE, md5) for md5 in sorted({*wanted.values(), str(name)})]
+        shown.append(STORE)
+    text = " ".join(str(path) for path in shown)
+    git(["add"], paths)
+    if not message:
+        return [f"staged in git: {text}", *notes]
+    if subprocess.run(["git", "diff", "--cached", "--quiet", "--", *map(str, shown)], check=False).returncode == 0:
+        return ["nothing to commit", *notes]
+    git(["commit", "--quiet", "-m", message], paths)
+    return [f"committed: {text}", *notes]
+
+
+def git(command: Sequence[str], paths: Iterable[Path]) -> None:
+    """Call git on these files, of which there may be thousands."""
+    done = subprocess.run(
+        ["git", *command, "--pathspec-from-file=-", "--pathspec-file-nul"],
+        input="\0".join(str(path) for path in paths),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        detail = (done.stderr or done.stdout).strip()[-300:]
+        raise UserError(f"`git {command[0]}` failed: {detail}; the runs are stored, the same command completes it")
+
+
+def _dvc(*arguments: str) -> str:
+    """Call DVC; where its repository lock is held, try again. What it printed."""
+    jobs.reach_commands()
     deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    command = ["dvc", *arguments]
     while True:
-        command = ["dvc", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            raise UserError("DVC is not installed: pip install 'dvc>=3.60'") from None
         if done.returncode == 0:
-            return
+            return done.stdout
         text = done.stderr + done.stdout
-        passing = "lock" in text.lower() or "No such file" in text or "FileNotFound" in text
-        if not passing or time.monotonic() > deadline:
+        if "lock" not in text.lower() or time.monotonic() > deadline:
             detail = next(
                 (line for line in reversed(text.splitlines()) if line.startswith("ERROR")), text.strip()[-300:]
             )
@@ -97,110 +274,104 @@ def _dvc(*arguments: str) -> None:
         time.sleep(RETRY_SECONDS)
 
 
-def _finished_objects(folder: Path) -> dict[str, tuple[Path, int]]:
-    """Distinct contents below a folder: md5 → an example and its size."""
-    objects: dict[str, tuple[Path, int]] = {}
-    for path in sorted(folder.rglob("*")):
-        with contextlib.suppress(FileNotFoundError):  # A sweep may be at work.
-            if path.is_file():
-                content = path.read_bytes()
-                objects[hashlib.md5(content, usedforsecurity=False).hexdigest()] = (path, len(content))
-    return objects
+# --- pull ----------------------------------------------------------------------------------------------------------
 
 
-def _refuse_if_too_large(objects: dict[str, tuple[Path, int]]) -> None:
-    total = sum(size for _, size in objects.values())
-    if total <= STORE_LIMIT:
-        return
-    by_cell: dict[str, int] = {}
-    for path, size in objects.values():
-        cell = "/".join(path.parts[3:7])
-        by_cell[cell] = by_cell.get(cell, 0) + size
-    largest = sorted(by_cell.items(), key=lambda item: -item[1])[:3]
-    named = ", ".join(f"{cell} {size / 1e6:.1f} MB" for cell, size in largest)
-    raise UserError(
-        f"{STORE}/ would hold {total / 1e6:.1f} MB, more than {STORE_LIMIT / 1e6:.0f} MB (largest: {named}); "
-        "`fp3o prune` removes superseded runs, or push to a remote of your own: `dvc remote add -d`"
-    )
+def pull(patterns: Sequence[str] = ()) -> Outcome:
+    """Bring the locked runs of these cells (default: all) that are not here, every byte checked against dvc.lock.
 
-
-def _stage_in_git(message: str) -> list[str]:
-    if not Path(".git").exists():
-        return ["no git here: nothing staged"]
-    root = layout.suite_root(TRACKED)
-    wanted = [
-        Path("dvc.lock"),
-        STORE,
-        manifest.manifest_path(TRACKED),
-        *(root / name for name in ("metrics.json", "scorecard.json", "tables", "cost", "cost.csv")),
-    ]
-    paths = [str(path) for path in wanted if path.exists()]
-    subprocess.run(["git", "add", "--", *paths], check=True)
-    if not message:
-        return [f"staged in git: {' '.join(paths)}"]
-    done = subprocess.run(["git", "commit", "--quiet", "-m", message, "--", *paths], check=False)
-    return [f"committed: {' '.join(paths)}" if done.returncode == 0 else "nothing to commit"]
-
-
-# --- prune ---------------------------------------------------------------------------------------------------------
-
-
-def prune(suite: config.Suite, delete: bool = False) -> list[str]:
-    """List what nothing refers to any more, one line each; with `delete`, remove it.
-
-    Run and scratch folders whose digest the suite does not plan; for the suite under DVC also objects of the store that
-    no current run has. Runs saved earlier stay in git's history.
+    Never removes or replaces a file. A run of which a file here is another one than the locked is left alone, and one
+    whose objects are damaged is not brought.
     """
-    root = layout.suite_root(suite.name)
-    planned = {(resolved.cell.id, resolved.digest) for resolved, _ in suite.runs()}
-    old = [
-        path
-        for part in ("runs", "scratch")
-        for path in sorted((root / part).glob("*/*/*/*/*"))
-        if path.is_dir() and (str(path.parent.relative_to(root / part)), path.name) not in planned
-    ]
-    lines = [f"{path} ({_size(path) / 1e6:.1f} MB)" for path in old if any(p.is_file() for p in path.rglob("*"))]
-    if delete:
-        for path in old:
-            shutil.rmtree(path)
-    if suite.name == TRACKED and STORE.is_dir():
-        with _alone():
-            lines += [f"{path} ({size / 1e6:.1f} MB)" for path, size in _prune_store(delete)]
-    return lines
+    with alone():
+        where = objects.setup()
+        listing = locked_listing(where)
+        runs = _locked_runs(listing, patterns)
+        root = objects.runs_folder()
+        absent: dict[str, dict[str, str]] = {}
+        different: list[str] = []
+        for run, files in runs.items():
+            contents = {name: _content(root / run / name) for name in files}
+            if any(content is not None and objects.md5_of(content) != files[n] for n, content in contents.items()):
+                different.append(run)
+            elif None in contents.values():
+                absent[run] = {name: md5 for name, md5 in files.items() if contents[name] is None}
+        if not where.in_git:
+            _fetch(absent, where)
+        problems = []
+        brought = 0
+        for run, files in absent.items():
+            missing = _bring(root / run, files, where)
+            problems += missing
+            brought += not missing
+        content = objects.listing_bytes(listing)
+        objects.put(where.cache, f"{objects.md5_of(content)}.dir", content)  # For `dvc status`.
+    lines = [f"{brought} runs brought, {len(runs) - len(absent) - len(different)} were here"]
+    if different:
+        lines.append(f"{len(different)} runs differ from the saved ones and were left as they are, e.g. {different[0]}")
+    return Outcome(lines, problems)
 
 
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def _locked_runs(listing: Listing, patterns: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Run → file → md5, of the cells that fit."""
+    runs: dict[str, dict[str, str]] = {}
+    fitting: set[str] = set()
+    prefix = f"{objects.runs_folder().as_posix()}/"
+    wanted = [pattern.removeprefix(prefix).rstrip("/") for pattern in patterns]
+    for path, md5 in listing.items():
+        run, _, name = path.rpartition("/")
+        fits = {p for p in wanted if fnmatchcase(run, p) or fnmatchcase(run, f"{p}/*")}
+        fitting |= fits
+        if fits or not wanted:
+            runs.setdefault(run, {})[name] = md5
+    for pattern in wanted:
+        if pattern not in fitting:
+            cells = sorted({"/".join(path.split("/")[:4]) for path in listing})
+            raise UserError(f"no saved run fits {pattern}; saved cells: {', '.join(cells) or 'none'}")
+    return runs
 
 
-def _prune_store(delete: bool) -> list[tuple[Path, int]]:
-    """Objects in the store that dvc.lock does not refer to."""
-    wanted, absent = _locked_objects()
-    if absent:
-        raise UserError(f"{absent[0]} is in dvc.lock and not in the store: `fp3o save` first; nothing was removed")
-    unwanted = []
-    for path in sorted((STORE / "files" / "md5").glob("??/*")):
-        if path not in wanted:
-            unwanted.append((path, path.stat().st_size))
-            if delete:
-                path.unlink()
-    return unwanted
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
 
 
-def _locked_objects() -> tuple[set[Path], list[Path]]:
-    """Where the objects of the runs in dvc.lock belong in the store, and which of them are not there."""
-    lock = Path("dvc.lock")
-    if not lock.is_file():
-        return set(), []
-    wanted: set[Path] = set()
-    document: dict[str, Any] = yaml.safe_load(lock.read_text())
-    for out in document["stages"].get(STAGE, {}).get("outs", []):
-        listing = _object(out["md5"])
-        wanted.add(listing)
-        if listing.is_file():
-            wanted.update(_object(entry["md5"]) for entry in json.loads(listing.read_text()))
-    return wanted, sorted(path for path in wanted if not path.is_file())
+def _fetch(absent: Mapping[str, Mapping[str, str]], where: Setup) -> None:
+    """Let DVC bring what its cache lacks from a remote elsewhere."""
+    lacking = [run for run, files in absent.items() if any(objects.find(md5, where) is None for md5 in files.values())]
+    if lacking:
+        _dvc("fetch", *(str(objects.runs_folder() / run) for run in lacking))
 
 
-def _object(name: str) -> Path:
-    return STORE / "files" / "md5" / name[:2] / name[2:]
+def _bring(folder: Path, files: Mapping[str, str], where: Setup) -> list[str]:
+    """Write the files of one run, run.json last: it says that the run is complete. A line for each damaged object."""
+    contents: dict[str, bytes] = {}
+    problems = []
+    for name, md5 in files.items():
+        content = objects.find(md5, where)
+        if content is None:
+            path = objects.object_path(STORE if where.in_git else where.cache, md5)
+            remedy = f"`git checkout HEAD {path}` restores it" if where.in_git else "`dvc fetch` again"
+            problems.append(f"{path} is damaged or not here, {folder / name} was not brought: {remedy}")
+        else:
+            contents[name] = content
+    if problems:
+        return problems
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name in sorted(contents, key=lambda name: (name == records.RUN, name)):
+        objects.put(where.cache, files[name], contents[name])
+        _write_new(folder / name, contents[name])
+    return []
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Write a file that is not there; one that has appeared meanwhile wins."""
+    partial = path.with_name(f".{path.name}.pulled.partial")
+    with disk_errors(path):
+        partial.write_bytes(content)
+        with contextlib.suppress(FileExistsError):
+            os.link(partial, path)  # Unlike a rename it replaces nothing.
+        partial.unlink()

@@ -2,7 +2,7 @@
 
 Behaves like the trainer where the workflow can tell: resumes from scratch, saves on SIGTERM, publishes run.json last.
 Environment: FAKE_SECONDS per iteration; FAKE_FAIL="<text in cell>:<iteration>" fails there once; FAKE_JOURNAL, a file
-that gets one line per started and ended job.
+that gets one line per started and ended job; FAKE_ENDED, the time runs say they ended.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from fp3o import config
 from fp3o.runs import layout, records
 from fp3o.runs.atomic import write_atomically
+from fp3o.runs.folder import now
 
 ITERATIONS = 8
 
@@ -88,7 +89,7 @@ def publish(folder: Path, resolved: config.Plan, seed: int, seeds: tuple[int, ..
                 "memory_mib": 1.0,
                 "peak_gpu_mib": None,
                 "started": "then",
-                "ended": "now",
+                "ended": os.environ.get("FAKE_ENDED") or now(),
                 "stacked_seeds": list(seeds),
             },
         },

@@ -25,6 +25,7 @@ COPIED = (
     "dvc.yaml",
     ".dvcignore",
     ".gitignore",
+    ".gitattributes",
 )
 
 

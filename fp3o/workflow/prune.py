@@ -1,0 +1,204 @@
+"""Behind `fp3o prune`: the one command that removes, after it has listed.
+
+prune(suite, delete=False)    superseded runs, leftovers and stored objects nothing needs; lines to print
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+from fp3o import config
+from fp3o.errors import UserError
+from fp3o.runs import layout, records
+from fp3o.runs.folder import Lock
+from fp3o.workflow import objects, store
+from fp3o.workflow.objects import STORE, TRACKED, Listing, Setup
+
+LEFTOVERS = (".*.tmp", ".*.partial", ".probe-*")
+"""What a killed `dvc pull`, `fp3o pull` or training leaves beside finished files."""
+LEFTOVER_SECONDS = 3600.0
+
+
+class Run(NamedTuple):
+    """A run, here or in dvc.lock."""
+
+    cell: str
+    digest: str
+    seed: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.cell}/{self.digest}/{self.seed}"
+
+
+def prune(suite: config.Suite, delete: bool = False) -> list[str]:
+    """List what is superseded, one line each; with `delete`, remove it.
+
+    A run is superseded by a later one of the same cell and seed with the settings planned now; scratch, once all its
+    seeds are finished. What is being trained is spared. An object of artifacts/ goes once neither dvc.lock nor the last
+    commit's needs it, so never in the same breath as its run. Runs saved earlier stay in git's history.
+    """
+    root = layout.suite_root(suite.name)
+    if suite.name != TRACKED:
+        return _prune_folders(suite, root, {}, delete)[0]
+    with store.alone():
+        if objects.listing_name(objects.lock_text()) is None:
+            raise UserError("dvc.lock has no stage `runs`: `fp3o save` writes it; nothing was removed")
+        where = objects.setup()
+        locked = store.locked_listing(where)
+        documents = {path: md5 for path, md5 in locked.items() if fnmatchcase(path, f"*/*/*/*/*/seed-*/{records.RUN}")}
+        needed = _needed_by_last_commit(where) | set(locked.values())
+        lines, gone = _prune_folders(suite, root, documents, delete)
+        kept = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in gone}
+        if delete and kept != locked:
+            store.record(kept, where)
+        if where.in_git:
+            lines += _prune_store(needed | {str(objects.listing_name(objects.lock_text()))}, delete)
+    return lines
+
+
+def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: bool) -> tuple[list[str], set[str]]:
+    """Superseded runs, finished scratch and leftovers of this checkout, and the runs among them."""
+    planned = {resolved.cell.id: resolved.digest for resolved, _ in suite.runs()}
+    runs, scratch = root / "runs", root / "scratch"
+    found = {Run(str(p.parents[1].relative_to(runs)), p.parent.name, p.name) for p in runs.glob("*/*/*/*/*/seed-*")}
+    found |= {Run("/".join(parts[:4]), parts[4], parts[5]) for parts in (path.split("/") for path in locked)}
+    lines = []
+    gone: set[str] = set()
+    for run in sorted(found):
+        later = Run(run.cell, planned.get(run.cell, ""), run.seed)
+        if later.digest in ("", run.digest) or not _older(run, later, runs, locked):
+            continue
+        with _unlocked(scratch / run.cell / run.digest, [run.seed], delete) as free:
+            if free:
+                folder = runs / run.path
+                lines.append(f"{folder} ({_size(folder) / 1e6:.1f} MB)" if folder.exists() else f"{folder} (in DVC)")
+                gone.add(run.path)
+                if delete:
+                    _remove(folder, runs)
+    for block in sorted(scratch.glob("*/*/*/*/*/seeds-*")):
+        cell, digest = str(block.parents[1].relative_to(scratch)), block.parent.name
+        try:
+            seeds = [f"seed-{seed}" for seed in config.parse_seeds(block.name.removeprefix("seeds-"))]
+        except UserError:
+            continue  # Not a folder of ours.
+        finished = [runs / cell / planned.get(cell, digest) / seed / records.RUN for seed in seeds]
+        with _unlocked(block.parent, seeds, delete) as free:
+            if free and all(path.is_file() for path in finished):
+                lines.append(f"{block} ({_size(block) / 1e6:.1f} MB)")
+                if delete:
+                    _remove(block, scratch)
+    return lines + _leftovers(runs, delete), gone
+
+
+def _older(run: Run, later: Run, runs: Path, locked: Listing) -> bool:
+    """Whether a run ended before the one that replaces it; where that cannot be told, it did not."""
+    ended, replaced = (_ended(each, runs, locked) for each in (run, later))
+    return ended is not None and replaced is not None and ended < replaced
+
+
+def _ended(run: Run, runs: Path, locked: Listing) -> datetime | None:
+    path = f"{run.path}/{records.RUN}"
+    try:
+        content = (runs / path).read_bytes()
+    except FileNotFoundError:
+        found = objects.find(locked[path], objects.setup()) if path in locked else None
+        if found is None:
+            return None
+        content = found
+    try:
+        return datetime.fromisoformat(json.loads(content)["volatile"]["ended"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+@contextlib.contextmanager
+def _unlocked(folder: Path, seeds: list[str], delete: bool) -> Iterator[bool]:
+    """Whether none of these seeds is being trained; while they are removed, none can start."""
+    held: list[Lock] = []
+    try:
+        try:
+            for seed in seeds:
+                path = folder / f"{seed}.lock"
+                if delete and folder.is_dir():
+                    held.append(Lock(path, seed))
+                elif path.exists() and _is_locked(path):
+                    raise UserError(f"{seed} is being trained")
+        except UserError:
+            yield False
+        else:
+            yield True
+    finally:
+        for lock in held:
+            lock.release()
+        if delete:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("r+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:  # Held, or somebody else's file.
+        return True
+    return False
+
+
+def _leftovers(runs: Path, delete: bool) -> list[str]:
+    """Files of killed writers; a young one may have a living writer."""
+    lines = []
+    for path in sorted(path for pattern in LEFTOVERS for path in runs.rglob(pattern)):
+        if path.is_file() and path.stat().st_mtime < time.time() - LEFTOVER_SECONDS:
+            lines.append(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
+            if delete:
+                path.unlink(missing_ok=True)
+    return lines
+
+
+def _remove(folder: Path, root: Path) -> None:
+    """Remove a folder, and its parents below root as far as they are empty."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        for parent in folder.parents:
+            if parent == root:
+                break
+            parent.rmdir()
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _needed_by_last_commit(where: Setup) -> set[str]:
+    """Objects of the runs in the committed dvc.lock: whoever clones must find them."""
+    place = "the last commit's dvc.lock"
+    name = objects.listing_name(objects.committed(objects.LOCK), place)
+    files = objects.listing(name, where)
+    if files is None:
+        raise UserError(f"object {name}, the list of {place}, is damaged or not here; nothing was removed")
+    return {*files.values(), *([name] if name else [])}
+
+
+def _prune_store(needed: set[str], delete: bool) -> list[str]:
+    """Objects in artifacts/ that nothing needs."""
+    wanted = {objects.object_path(STORE, name) for name in needed}
+    unneeded = [path for path in sorted((STORE / "files" / "md5").glob("??/*")) if path not in wanted]
+    lines = [f"{path} ({path.stat().st_size / 1e6:.1f} MB)" for path in unneeded]
+    if delete and unneeded:
+        for path in unneeded:
+            path.unlink()
+        if Path(".git").exists():
+            store.git(["rm", "--quiet", "--cached", "--ignore-unmatch"], unneeded)
+    return lines

@@ -1,0 +1,156 @@
+"""The one command that removes: lists first, and offers nothing that is needed, newer or in use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_store import CELL, FILES, clone, git, here, locked, origin, publish, stored
+
+from fp3o import config
+from fp3o.errors import UserError
+from fp3o.runs import layout
+from fp3o.workflow import objects, store
+from fp3o.workflow.prune import prune
+
+__all__ = ["clone", "origin"]
+
+OLD = "2025-01-01T00:00:00Z"
+NEW = "2027-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def suite(clone: Path) -> config.Suite:
+    store.pull()
+    return config.load_suite("paper")
+
+
+def scratch(seed: int, **settings: str) -> Path:
+    plan = config.resolve(config.Cell.parse(CELL), settings, config.load_suite("paper"))
+    folder = layout.scratch_directory(layout.suite_root("paper") / "scratch", plan, (seed,))
+    folder.mkdir(parents=True)
+    (folder / "resume.safetensors").write_bytes(b"state")
+    return folder
+
+
+@pytest.mark.parametrize("lock", ["", "schema: '2.0'\nstages: {}\n"])
+def test_without_the_stage_nothing_is_removed(suite: config.Suite, lock: str) -> None:
+    before = (stored(), here())
+    Path("dvc.lock").write_text(lock)
+    for delete in (False, True):
+        with pytest.raises(UserError, match=r"dvc\.lock has no stage `runs`.*nothing was removed"):
+            prune(suite, delete)
+    assert (stored(), here()) == before
+
+
+def test_a_checkout_of_one_cell_loses_nothing(clone: Path) -> None:
+    store.pull([CELL])
+    before = (stored(), here(), objects.lock_text())
+    assert prune(config.load_suite("paper"), delete=True) == []
+    assert (stored(), here(), objects.lock_text()) == before
+
+
+def test_only_a_run_that_is_older_than_its_replacement_is_offered(suite: config.Suite) -> None:
+    older = publish(CELL, 0, ended=OLD, clip="0.3")
+    publish(CELL, 1, ended=NEW, clip="0.3")  # newer than the planned one
+    publish(CELL, 2, ended="2026-01-01T00:00:00Z", clip="0.3")  # as old
+    publish(CELL, 3, ended="then", clip="0.3")  # nobody can tell
+    publish(CELL, 7, ended=OLD, clip="0.3")  # replaced by nothing
+    publish(CELL, 8, ended=OLD)  # a seed the suite does not plan
+    publish("smac/corridor/full/fp3o", 0, ended=OLD)  # a cell it does not plan
+    before = here()
+    lines = prune(suite)
+    assert len(lines) == 1
+    assert lines[0].startswith(f"{older} (")
+    assert here() == before
+    prune(suite, delete=True)
+    assert not older.parent.joinpath("seed-0").exists()
+    assert {path: content for path, content in before.items() if f"{older.parent.name}/seed-0/" not in path} == here()
+
+
+def test_a_saved_run_goes_in_two_steps_and_never_before_the_commit(suite: config.Suite) -> None:
+    old = publish(CELL, 0, ended=OLD, clip="0.3")
+    store.save("With an old run")
+    before = locked()
+    assert len(before) == FILES + 4
+    files = {objects.object_path(objects.STORE, md5) for path, md5 in before.items() if old.parent.name in path}
+    # Also where it was not pulled: what is locked counts.
+    for path in old.iterdir():
+        path.unlink()
+    old.rmdir()
+    assert prune(suite)[0] == f"{old} (in DVC)"
+    assert locked() == before
+    prune(suite, delete=True)
+    assert len(locked()) == FILES
+    assert files <= stored()  # the last commit names them
+    assert not any(str(path) in line for path in files for line in prune(suite))
+    store.save("Without")
+    offered = prune(suite)
+    assert {line.split(" (")[0] for line in offered} >= {str(path) for path in files} - {
+        str(objects.object_path(objects.STORE, md5)) for md5 in locked().values()
+    }
+    prune(suite, delete=True)
+    assert prune(suite) == []
+    assert git("diff", "--cached", "--name-only", "--diff-filter=D").split()
+    assert git("diff", "--name-only") == ""
+    for md5 in locked().values():
+        assert objects.object_path(objects.STORE, md5).is_file()
+
+
+def test_a_damaged_list_of_the_last_commit_stops_it(suite: config.Suite) -> None:
+    name = str(objects.listing_name(objects.lock_text()))
+    publish(CELL, 0, ended=NEW)
+    publish(CELL, 0, ended=OLD, clip="0.3")
+    store.save()
+    for folder in (objects.STORE, objects.setup().cache):
+        objects.object_path(folder, name).unlink(missing_ok=True)
+    before = (stored(), here())
+    with pytest.raises(UserError, match="is damaged or not here; nothing was removed"):
+        prune(suite, delete=True)
+    assert (stored(), here()) == before
+
+
+def test_what_is_being_trained_is_spared(suite: config.Suite) -> None:
+    free, busy = scratch(0), scratch(1)
+    publish(CELL, 1, ended=OLD, clip="0.3")
+    other = scratch(1, clip="0.3")
+    unfinished = scratch(9)
+    locks = [folder.parent / "seed-1.lock" for folder in (busy, other)]
+    code = (
+        "import sys; from pathlib import Path; from fp3o.runs.folder import Lock\n"
+        "held = [Lock(Path(name), name) for name in sys.argv[1:]]\n"
+        "print('held', flush=True); sys.stdin.readline()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, locks)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    before = here()
+    assert [line.split(" (")[0] for line in prune(suite)] == [str(free)]
+    prune(suite, delete=True)
+    assert not free.exists()
+    assert all((folder / "resume.safetensors").exists() for folder in (busy, other, unfinished))
+    assert all(lock.exists() for lock in locks)
+    assert here() == before
+    holder.communicate("\n")
+    assert len(prune(suite)) == 3  # the run, and both folders of scratch
+    prune(suite, delete=True)
+    assert (unfinished / "resume.safetensors").exists()
+    assert prune(suite) == []
+
+
+def test_files_of_killed_writers_are_leftovers_once_they_are_old(
+    suite: config.Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = next(objects.runs_folder().rglob("seed-0"))
+    names = [folder / name for name in (".aB3.tmp", ".run.json.partial", ".probe-17")]
+    for path in names:
+        path.write_text("half")
+    assert prune(suite) == []
+    monkeypatch.setattr("fp3o.workflow.prune.LEFTOVER_SECONDS", -1.0)
+    assert len(prune(suite)) == 3
+    prune(suite, delete=True)
+    assert not any(path.exists() for path in names)

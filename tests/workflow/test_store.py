@@ -1,0 +1,444 @@
+"""Saving adds, pulling brings what is absent, and neither loses a byte, whoever pulled what and whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import fake_trainer
+import pytest
+import yaml
+from harness import commands, copy_repository
+
+from fp3o import config
+from fp3o.errors import UserError
+from fp3o.runs import atomic, layout
+from fp3o.workflow import manifest, objects, store
+
+CELL = "smac/3s5z/full/fp3o"
+RUNS = 30
+FILES = 4 * RUNS
+
+
+def publish(cell: str, seed: int, ended: str = "2026-01-01T00:00:00Z", **settings: str) -> Path:
+    """A finished run in the checkout of the current folder, as the trainer would leave it."""
+    plan = config.resolve(config.Cell.parse(cell), settings, config.load_suite("paper"))
+    folder = layout.run_directory(objects.runs_folder(), plan, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAKE_ENDED", ended)
+        fake_trainer.publish(folder, plan, seed, (seed,), 0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A repository whose thirty runs are saved and committed. Cloned, never used."""
+    folder = tmp_path_factory.mktemp("store")
+    copy_repository(folder / "origin")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in commands(folder, folder / "origin").items():
+            patch.setenv(name, value)
+        patch.chdir(folder / "origin")
+        subprocess.run(["git", "init", "--quiet"], check=True)
+        for plan, seeds in config.load_suite("paper").runs():
+            for seed in seeds:
+                publish(plan.cell.id, seed)
+        (folder / "origin/results/paper/tables").mkdir()
+        (folder / "origin/results/paper/tables/table-smac.csv").write_text("cell,value\nsmac,1\n")
+        assert store.save("Runs").problems == []
+        git("add", "--all")
+        git("commit", "--quiet", "-m", "Rest")
+        yield folder / "origin"
+
+
+@pytest.fixture
+def clone(origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: somebody's clone, nothing pulled."""
+    git("clone", "--quiet", str(origin), str(tmp_path / "clone"))
+    monkeypatch.chdir(tmp_path / "clone")
+    return tmp_path / "clone"
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def locked() -> dict[str, str]:
+    """What dvc.lock lists."""
+    found = objects.listing(objects.listing_name(objects.lock_text()), objects.setup())
+    assert found is not None
+    return found
+
+
+def stored() -> set[Path]:
+    return set(Path("artifacts").glob("files/md5/??/*"))
+
+
+def here() -> dict[str, bytes]:
+    """Every file below results/paper/runs."""
+    root = objects.runs_folder()
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def dvc(*arguments: str, check: bool = True) -> str:
+    done = subprocess.run(["dvc", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert not check or done.returncode == 0, done.stdout
+    return f"{done.stdout}\nexit code {done.returncode}"
+
+
+# --- save ----------------------------------------------------------------------------------------------------------
+
+
+def test_saving_a_checkout_with_one_cell_pulled_keeps_all_the_others(clone: Path) -> None:
+    before = (objects.lock_text(), manifest.manifest_path("paper").read_bytes(), stored())
+    assert store.pull([CELL]) == (["5 runs brought, 0 were here"], [])
+    lines, problems = store.save()
+    assert problems == []
+    assert lines[:2] == [
+        f"{FILES} files of {RUNS} runs are in artifacts/",
+        "25 of these runs are not here and stay as they were saved",
+    ]
+    assert (objects.lock_text(), manifest.manifest_path("paper").read_bytes(), stored()) == before
+    assert git("status", "--short") == ""
+
+
+def test_what_is_trained_again_replaces_its_own_entries_alone(clone: Path) -> None:
+    before, objects_before = locked(), stored()
+    folder = publish(CELL, 3, ended="2026-02-02T00:00:00Z")
+    store.save("Again")
+    name = f"{folder.relative_to(objects.runs_folder())}/run.json"
+    assert {path for path in before if locked()[path] != before[path]} == {name}
+    assert locked().keys() == before.keys()
+    assert stored() > objects_before  # what the last commit had is still there
+    assert git("status", "--short") == ""
+    shown = json.loads(manifest.manifest_path("paper").read_bytes())["runs"]
+    assert len(shown) == RUNS
+
+
+@pytest.mark.workflow
+def test_dvc_agrees_with_what_was_saved_from_a_part(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(CELL, 3, ended="2026-02-02T00:00:00Z")
+    store.save("Again")
+    git("clone", "--quiet", str(clone), str(tmp_path / "other"))
+    monkeypatch.chdir(tmp_path / "other")
+    dvc("pull", "--quiet")
+    assert len(here()) == FILES
+    # An interrupted `dvc pull` leaves such a file; it is no part of the run.
+    next(objects.runs_folder().rglob("seed-0")).joinpath(".Fx3aB9.tmp").write_text("half")
+    assert "up to date" in dvc("status")
+    assert "up to date" in dvc("push")
+    lock = objects.lock_text()
+    dvc("commit", "--force", "runs")
+    assert objects.lock_text() == lock
+    assert store.save().problems == []
+    assert objects.lock_text() == lock
+
+
+def test_a_table_with_gaps_is_not_staged(clone: Path) -> None:
+    table = Path("results/paper/tables/table-smac.csv")
+    table.write_text("cell,value\nsmac,not run\n")
+    store.pull([CELL])
+    assert any("tables not staged: 25 runs are not here" in line for line in store.save().lines)
+    assert git("diff", "--cached", "--name-only") == ""
+    store.pull()
+    store.save()
+    assert git("diff", "--cached", "--name-only").split() == [str(table)]
+
+
+@pytest.mark.parametrize("damage", ["altered", "absent", "another"])
+def test_a_damaged_run_is_named_and_not_saved(clone: Path, damage: str) -> None:
+    store.pull()
+    before = locked()
+    folder = publish(CELL, 0)
+    if damage == "altered":
+        (folder / "evaluations.csv").write_text("env_steps\n")
+    elif damage == "absent":
+        (folder / "evaluations.csv").unlink()
+    else:
+        shutil.copytree(folder.with_name("seed-1"), folder, dirs_exist_ok=True)
+    publish(CELL, 1, ended="2026-02-02T00:00:00Z")
+    _, problems = store.save()
+    assert len(problems) == 1
+    assert f"{CELL}/{folder.parent.name}/seed-0" in problems[0]
+    changed = {path for path in before if locked()[path] != before[path]}
+    assert changed == {f"{CELL}/{folder.parent.name}/seed-1/run.json"}
+
+
+def test_the_store_in_git_has_a_limit_and_keeps_to_it(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(path.stat().st_size for path in stored())
+    monkeypatch.setattr(store, "STORE_LIMIT", size + 1000)
+    store.pull()
+    assert store.save().problems == []
+    publish(CELL, 3, ended="2026-02-02T00:00:00Z")
+    before = (objects.lock_text(), stored())
+    with pytest.raises(UserError, match=rf"would hold .* MB \(largest: {CELL} .*`fp3o prune`.*remote of your own"):
+        store.save()
+    assert (objects.lock_text(), stored()) == before
+
+
+@pytest.mark.workflow
+def test_a_remote_of_ones_own_has_no_limit_and_is_asked_itself(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote = tmp_path / "remote"
+    with Path(".dvc/config.local").open("w") as file:
+        file.write(f"[core]\n    remote = team\n['remote \"team\"']\n    url = {remote}\n")
+    monkeypatch.setattr(store, "STORE_LIMIT", 0)
+    folder = publish(CELL, 3, ended="2026-02-02T00:00:00Z")
+    before = stored()
+    lines, problems = store.save("Again")
+    assert (lines[0], problems) == (f"{FILES} files of {RUNS} runs are in DVC's remote team", [])
+    assert stored() == before
+    assert all(objects.intact(objects.object_path(remote, md5), md5) is not None for md5 in locked().values())
+
+    # A second machine that has nothing but that remote: one cell comes, saving keeps the rest.
+    lock = yaml.safe_load(objects.lock_text())["stages"]["runs"]["outs"]
+    for gone in (".dvc/cache", "artifacts", "results/paper/runs"):
+        shutil.rmtree(gone)
+    store.pull([CELL])
+    assert len(here()) == 20
+    assert store.save().problems == []
+    assert len(locked()) == FILES
+    now = yaml.safe_load(objects.lock_text())["stages"]["runs"]["outs"]
+    assert now[0]["md5"] == lock[0]["md5"]
+    assert len(json.loads(manifest.manifest_path("paper").read_bytes())["runs"]) == RUNS
+
+    # What the remote lacks is not called saved.
+    md5 = locked()[f"{folder.relative_to(objects.runs_folder())}/run.json"]
+    publish("smac/3s5z/full/happo", 0, ended="2026-02-02T00:00:00Z")
+    monkeypatch.setattr(store, "_dvc", deaf_to_pushes(store._dvc))
+    objects.object_path(remote, md5).unlink()
+    with pytest.raises(UserError, match="files are not in DVC's remote team"):
+        store.save()
+
+
+def deaf_to_pushes(call: Callable[..., str]) -> Callable[..., str]:
+    return lambda *arguments: "" if arguments[0] == "push" else call(*arguments)
+
+
+def test_damaged_files_of_dvc_are_one_line(clone: Path) -> None:
+    Path("dvc.lock").write_text("stages:\n  runs: [1, 2\n")
+    with pytest.raises(UserError, match=r"dvc\.lock cannot be read .*git checkout HEAD dvc\.lock"):
+        store.save()
+    git("checkout", "--quiet", "HEAD", "dvc.lock")
+    name = objects.listing_name(objects.lock_text())
+    objects.object_path(objects.STORE, str(name)).write_text("[]")
+    for command in (store.save, store.pull):
+        with pytest.raises(UserError, match="the list of the saved runs, is damaged or not here: `git checkout HEAD"):
+            command()
+
+
+# --- manifest ------------------------------------------------------------------------------------------------------
+
+
+def test_the_manifest_keeps_runs_that_are_not_here(clone: Path) -> None:
+    suite = config.load_suite("paper")
+    path = manifest.manifest_path("paper")
+    before = path.read_bytes()
+    path.unlink()  # as Snakemake does before it runs the rule
+    manifest.main(["manifest", "--suite", "paper"])
+    assert path.read_bytes() == before
+    store.pull([CELL])
+    manifest.main(["manifest", "--suite", "paper"])
+    assert path.read_bytes() == before
+    # With a remote elsewhere nothing but git knows them.
+    shutil.rmtree(".dvc/cache")
+    shutil.rmtree("artifacts")
+    manifest.main(["manifest", "--suite", "paper"])
+    assert path.read_bytes() == before
+    assert len(manifest.not_pulled(suite)) == 25
+
+
+def test_the_manifest_of_a_suite_that_is_not_in_dvc_has_what_is_here(clone: Path) -> None:
+    assert manifest.manifest(config.load_suite("quick"))["runs"] == {}
+
+
+# --- pull ----------------------------------------------------------------------------------------------------------
+
+
+def test_pulling_never_touches_a_file_that_is_here(clone: Path) -> None:
+    mine = publish(CELL, 3, ended="2026-02-02T00:00:00Z")  # unsaved, and another than the saved one
+    other = publish(CELL, 7)  # of no suite
+    settings = publish(CELL, 0, clip="0.3")
+    stray = objects.runs_folder() / "notes.txt"
+    stray.write_text("mine")
+    half = objects.runs_folder() / "smac/3s5z/full/happo"
+    half = half / config.load_suite("paper").run("smac/3s5z/full/happo")[0].digest / "seed-0" / "evaluations.csv"
+    half.parent.mkdir(parents=True)
+    half.write_text("a training is just writing this")
+    before = here()
+    lines, problems = store.pull()
+    assert problems == []
+    assert lines[0] == "28 runs brought, 0 were here"
+    assert "2 runs differ from the saved ones and were left as they are" in lines[1]
+    assert before.items() <= here().items()
+    assert len(here()) == 28 * 4 + len(before)
+    assert list(half.parent.iterdir()) == [half]
+    assert (mine / "run.json").is_file()
+    assert (other / "run.json").is_file()
+    assert (settings / "run.json").is_file()
+    assert store.pull().lines[0] == "0 runs brought, 28 were here"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count"),
+    [
+        (CELL, 5),
+        ("smac", 10),
+        ("mamujoco/*/full/mappo", 10),
+        (f"results/paper/runs/{CELL}/", 5),
+        (f"{CELL}/*/seed-2", 1),
+    ],
+)
+def test_part_of_the_runs_can_be_pulled(clone: Path, pattern: str, count: int) -> None:
+    assert store.pull([pattern]).lines == [f"{count} runs brought, 0 were here"]
+    assert len(here()) == 4 * count
+
+
+def test_a_pattern_that_fits_nothing_is_a_mistake(clone: Path) -> None:
+    with pytest.raises(UserError, match=f"no saved run fits smac/3s6z; saved cells: .*{CELL}"):
+        store.pull([CELL, "smac/3s6z"])
+    assert here() == {}
+
+
+def test_an_altered_object_is_named_and_its_run_not_brought(clone: Path) -> None:
+    path, md5 = next((path, md5) for path, md5 in locked().items() if path.endswith("seed-2/evaluations.csv"))
+    altered = objects.object_path(objects.STORE, md5)
+    altered.write_bytes(altered.read_bytes() + b"9,9\n")
+    lines, problems = store.pull()
+    assert lines == [f"{RUNS - 1} runs brought, 0 were here"]
+    assert len(problems) == 1
+    assert str(altered) in problems[0]
+    assert path in problems[0]
+    assert not (objects.runs_folder() / objects.run_of(path)).exists()
+    with pytest.raises(UserError, match=f"{altered} is damaged"):
+        store.save()
+    git("checkout", "HEAD", str(altered))
+    assert store.pull() == ([f"1 runs brought, {RUNS - 1} were here"], [])
+
+
+@pytest.mark.workflow
+def test_dvc_itself_refuses_an_altered_object(clone: Path) -> None:
+    md5 = next(md5 for path, md5 in locked().items() if path.startswith(CELL) and path.endswith("evaluations.csv"))
+    altered = objects.object_path(objects.STORE, md5)
+    altered.write_bytes(altered.read_bytes() + b"9,9\n")
+    shown = dvc("pull", f"results/paper/runs/{CELL}", check=False)
+    assert not shown.endswith("exit code 0")
+    assert altered.is_file()
+    assert len(list((objects.runs_folder() / CELL).rglob("evaluations.csv"))) < 5
+
+
+def test_a_saved_object_is_mended_by_whoever_has_its_bytes(clone: Path) -> None:
+    store.pull()
+    md5 = next(iter(locked().values()))
+    altered = objects.object_path(objects.STORE, md5)
+    altered.write_bytes(b"")
+    assert store.save().problems == []
+    assert objects.intact(altered, md5) is not None
+
+
+def test_a_listing_cannot_write_elsewhere(clone: Path) -> None:
+    content = objects.listing_bytes({"../../../outside": next(iter(locked().values()))})
+    name = f"{objects.md5_of(content)}.dir"
+    objects.put(objects.STORE, name, content)
+    objects.write_lock(name, {}, objects.setup())
+    with pytest.raises(UserError, match="is no file below results/paper/runs"):
+        store.pull()
+    assert not (clone.parent / "outside").exists()
+
+
+# --- kill -9 -------------------------------------------------------------------------------------------------------
+
+
+def killed_at(step: int, work: Callable[[], object]) -> bool:
+    """Run in a child that kills itself before its step-th change of a file; whether it got that far."""
+    child = os.fork()
+    if child == 0:
+        count = 0
+
+        def counted(call: Callable[..., object]) -> Callable[..., object]:
+            def wrapper(*arguments: object, **options: object) -> object:
+                nonlocal count
+                count += 1
+                if count == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return call(*arguments, **options)
+
+            return wrapper
+
+        os.link = counted(os.link)  # type: ignore[assignment]
+        Path.replace = counted(Path.replace)  # type: ignore[method-assign, assignment]
+        Path.write_bytes = counted(Path.write_bytes)  # type: ignore[method-assign, assignment]
+        atomic.sync_folder = counted(atomic.sync_folder)  # type: ignore[assignment]
+        subprocess.run = counted(subprocess.run)  # type: ignore[assignment]
+        try:
+            work()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status)
+
+
+def test_a_save_killed_at_any_step_loses_nothing_and_the_next_completes(clone: Path) -> None:
+    before, objects_before = locked(), stored()
+    fresh = publish(CELL, 3, ended="2026-02-02T00:00:00Z")
+    runs = here()
+    step = 1
+    while killed_at(step, store.save):
+        assert here() == runs
+        assert stored() >= objects_before
+        now = locked()  # readable: the old one or the new one
+        assert now.keys() == before.keys()
+        for md5 in now.values():
+            assert objects.intact(objects.object_path(objects.STORE, md5), md5) is not None
+        assert store.save().problems == []
+        assert len([path for path in before if locked()[path] != before[path]]) == 1
+        # Back to the start, so that the next one is killed in a whole save too.
+        git("reset", "--quiet", "--hard")
+        git("clean", "-qfdx", "artifacts", ".dvc")
+        step += 1
+    assert step > 15
+    assert store.save("Again").problems == []
+    assert (
+        locked()[f"{fresh.relative_to(objects.runs_folder())}/run.json"]
+        != before[f"{fresh.relative_to(objects.runs_folder())}/run.json"]
+    )
+    assert git("status", "--short") == ""
+    assert not [path for path in git("ls-files", "artifacts").split() if "partial" in path]
+
+
+def test_a_pull_killed_at_any_step_is_completed_by_the_next(clone: Path) -> None:
+    pattern = [f"{CELL}/*/seed-2"]
+    step = 1
+    while killed_at(step, lambda: store.pull(pattern)):
+        done = (objects.runs_folder() / CELL).glob("*/seed-2/run.json")
+        assert all(len([p for p in path.parent.iterdir() if not p.name.startswith(".")]) == 4 for path in done)
+        if step % 2:
+            shutil.rmtree(objects.runs_folder(), ignore_errors=True)
+        if step % 3 == 0:
+            shutil.rmtree(".dvc/cache", ignore_errors=True)
+        step += 1
+    assert step > 5
+    store.pull(pattern)
+    expected = {path: md5 for path, md5 in locked().items() if path.startswith(CELL) and "/seed-2/" in path}
+    assert {path: objects.md5_of(content) for path, content in here().items() if "/." not in path} == expected
+
+
+# --- git -----------------------------------------------------------------------------------------------------------
+
+
+def test_git_never_rewrites_line_ends(origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git("-c", "core.autocrlf=true", "clone", "--quiet", str(origin), str(tmp_path / "windows"))
+    monkeypatch.chdir(tmp_path / "windows")
+    names = git("ls-files").split()
+    assert any(name.startswith("artifacts/") for name in names)
+    for name in names:
+        assert Path(name).read_bytes() == (origin / name).read_bytes(), name
+    assert store.pull().problems == []
