@@ -94,7 +94,8 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
         finished = [runs / cell / planned.get(cell, digest) / seed / records.RUN for seed in seeds]
         with _unlocked(block.parent, seeds, delete) as free:
             if free and all(path.is_file() for path in finished):
-                lines.append(f"{block} ({_size(block) / 1e6:.1f} MB)")
+                if any(path.is_file() for path in block.rglob("*")):  # Empty folders are not worth a line.
+                    lines.append(f"{block} ({_size(block) / 1e6:.1f} MB)")
                 if delete:
                     _remove(block, scratch)
     return lines + _leftovers(runs, delete), gone
