@@ -292,12 +292,16 @@ def check_env(
     factory: Annotated[
         Positional[str], arg(metavar="MODULE:FACTORY", help="Import path of a function returning a ParallelEnv.")
     ],
+    *,
+    env_args: Annotated[
+        str, arg(metavar="NAME=VALUE,…", help="What the factory is called with; in training --set env_args=….")
+    ] = "",
 ) -> int:
     """Say what of a PettingZoo environment fits this program and what does not."""
     find_local_modules()
     from fp3o.envs.pettingzoo import check
 
-    report = check(factory)
+    report = check(factory, env_args)
     print("\n".join(report.lines))
     return 0 if report.fits else 1
 

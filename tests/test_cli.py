@@ -346,9 +346,11 @@ def test_check_env_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         fits = False
 
     module = ModuleType("fp3o.envs.pettingzoo")
-    module.check = lambda factory: Report()  # type: ignore[attr-defined]
+    asked: list[tuple[str, ...]] = []
+    module.check = lambda *given: asked.append(given) or Report()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "fp3o.envs.pettingzoo", module)
-    assert call("check-env", "mine:make") == 1
+    assert call("check-env", "mine:make", "--env-args", "size=3") == 1
+    assert asked == [("mine:make", "size=3")]
     assert "Tuple is not supported" in capsys.readouterr().out
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fp3o.fields import Bounds
+from fp3o.fields import AddedLater, Bounds
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,8 @@ class PettingzooOptions:
     """Episodes still running after so many steps are cut: a time limit, not an end."""
     timeout: Annotated[float, Bounds(0.001, 86_400)] = 60.0
     """Seconds after which a step or reset that has not come back counts as hanging."""
+    env_args: Annotated[str, AddedLater("")] = ""
+    """What the factory is called with: name=value,name=value (numbers, true, false, null or text), or a JSON object."""
 
 
 @dataclass(frozen=True)
@@ -122,18 +124,22 @@ class KnownEnvironment:
     """An environment of another package, by name."""
 
     path: str
+    package: str
+    """What pip calls it."""
     arguments: tuple[tuple[str, str | int | float | bool], ...] = ()
 
 
 KNOWN_ENVIRONMENTS: dict[str, KnownEnvironment] = {
-    "simple-spread": KnownEnvironment("mpe2.simple_spread_v3:parallel_env"),
-    "simple-reference": KnownEnvironment("mpe2.simple_reference_v3:parallel_env"),
-    "simple-speaker-listener": KnownEnvironment("mpe2.simple_speaker_listener_v4:parallel_env"),
-    "multiwalker": KnownEnvironment("pettingzoo.sisl.multiwalker_v9:parallel_env"),
-    "pursuit": KnownEnvironment("pettingzoo.sisl.pursuit_v5:parallel_env"),
+    "simple-spread": KnownEnvironment("mpe2.simple_spread_v3:parallel_env", "mpe2"),
+    "simple-reference": KnownEnvironment("mpe2.simple_reference_v3:parallel_env", "mpe2"),
+    "simple-speaker-listener": KnownEnvironment("mpe2.simple_speaker_listener_v4:parallel_env", "mpe2"),
+    "multiwalker": KnownEnvironment("pettingzoo.sisl.multiwalker_v9:parallel_env", "pettingzoo[sisl]"),
+    "pursuit": KnownEnvironment("pettingzoo.sisl.pursuit_v5:parallel_env", "pettingzoo[sisl]"),
     **{
         f"mamujoco-{scenario.lower()}-{partition}": KnownEnvironment(
-            "gymnasium_robotics:mamujoco_v1.parallel_env", (("scenario", scenario), ("agent_conf", partition))
+            "gymnasium_robotics:mamujoco_v1.parallel_env",
+            "gymnasium-robotics",
+            (("scenario", scenario), ("agent_conf", partition)),
         )
         for scenario, partition in (
             ("HalfCheetah", "6x1"),

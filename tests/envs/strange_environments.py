@@ -150,6 +150,29 @@ class Forgetful(Walkers):
         return super().state()[: 1 if self.steps else 2]
 
 
+class Rivals(Walkers):
+    def step(self, actions: dict[str, Any]) -> Any:
+        seen, _, *rest = super().step(actions)
+        return seen, {"a": 1.0, "b": -1.0}, *rest
+
+
+class Painters(Walkers):
+    """They see pictures: 164,520 numbers each."""
+
+    sight = spaces.Box(0, 255, (457, 120, 3), np.uint8)
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        return self.sight
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        _, infos = super().reset(seed)
+        return dict.fromkeys(self.agents, np.zeros(self.sight.shape, np.uint8)), infos
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        seen, *rest = super().step(actions)
+        return dict.fromkeys(seen, np.zeros(self.sight.shape, np.uint8)), *rest
+
+
 class Leaver(Walkers):
     """Ends the process without a complaint at its third step."""
 
@@ -194,6 +217,26 @@ class Turns(AECEnv):  # type: ignore[type-arg]
     def step(self, action: Any) -> None: ...
 
     def reset(self, seed: int | None = None, options: Any = None) -> None: ...
+
+
+class Sized(Walkers):
+    """As many numbers to see as it is told."""
+
+    def __init__(self, size: int, name: str = "", steps: list[int] | None = None) -> None:
+        if not isinstance(size, int):
+            raise TypeError(f"size is {size!r}")
+        self.size, self.name = size, name
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        return spaces.Box(-10.0, 10.0, (self.size,), np.float32)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        _, infos = super().reset(seed)
+        return dict.fromkeys(self.agents, np.zeros(self.size, np.float32)), infos
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        seen, *rest = super().step(actions)
+        return dict.fromkeys(seen, np.zeros(self.size, np.float32)), *rest
 
 
 def uneven() -> Uneven:

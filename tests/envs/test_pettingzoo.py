@@ -20,6 +20,8 @@ from fp3o.envs.options import PettingzooOptions
 from fp3o.envs.pettingzoo import check, engine
 from fp3o.envs.pettingzoo.child import KEPT
 from fp3o.envs.pettingzoo.engine import PettingzooBatch
+from fp3o.envs.pettingzoo.factory import load_factory, parse_arguments
+from fp3o.envs.pettingzoo.spaces import Unfit
 from fp3o.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -326,7 +328,7 @@ def test_a_hanging_factory_is_reported(strange: Any, monkeypatch: pytest.MonkeyP
         ("dies_at_birth", "the process that builds it dies, exit status 7"),
         ("fails_at_birth", "the factory fails: FileNotFoundError: no map here"),
         ("number", "the factory returns a int, no ParallelEnv"),
-        ("Turns", "agents take turns"),
+        ("Turns", "turn_based_aec_to_parallel(env) where they really move one after the other"),
         ("Mixed", "some agents have Box actions and others discrete ones"),
         ("Written", "none of Box, Discrete, MultiDiscrete"),
         ("Nameless", "it has no `possible_agents`"),
@@ -451,7 +453,7 @@ def test_adapter_plays_spread_as_the_package_does(started: list[PettingzooBatch]
         assert step.truncated[0]
 
 
-def words(name: str, **options: float) -> tuple[bool, str]:
+def words(name: str, **options: Any) -> tuple[bool, str]:
     report = check(name, **options)
     assert all("\n" not in line for line in report.lines)
     return report.fits, "\n".join(report.lines)
@@ -499,6 +501,56 @@ def test_check_is_not_held_up_by_a_hang() -> None:
     assert not fits
     assert "no:   it has not come back for 8 s: it hangs" in text
     assert "yes:  2 agents: a, b" in text
+
+
+def test_check_foresees_the_memory_of_a_rollout() -> None:
+    # 4 bytes × 2 agents × (own picture + id of 2 + state of 2) × 1600 steps × 5 seeds
+    _, text = words("strange_environments:Painters")
+    assert "a rollout needs 11 GB (5 seeds, 1600 steps each), this machine has " in text
+
+
+def test_check_notices_that_a_team_of_rivals_earns_nothing() -> None:
+    fits, text = words("strange_environments:Rivals")
+    assert fits
+    assert "note: rewards of all agents add up to 0 in every step" in text
+    assert "--set reward=own" in text
+
+
+def test_a_package_that_is_missing_can_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mpe2", None)  # as if it were not there
+    with pytest.raises(Unfit, match=r"module 'mpe2.simple_spread_v3' cannot be imported: .*; pip install 'mpe2'$"):
+        load_factory("simple-spread", {})
+
+
+def test_a_factory_is_given_arguments(strange: Any) -> None:
+    assert strange("Sized", 1, env_args="size=5", agent_id=False).spec.observation_size == 5
+    with pytest.raises(UserError, match="the factory fails: TypeError: size is 'big'"):
+        strange("Sized", 1, env_args="size=big")
+    fits, text = words("strange_environments:Sized", arguments="size=4,name=it")
+    assert fits, text
+    assert "yes:  observations of 4 numbers" in text
+    assert text.endswith("--set env=strange_environments:Sized --set env_args=size=4,name=it")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("", {}),
+        (
+            "size=3,name=a=b,fast=true,limit=null,x=-1.5e3",
+            {"size": 3, "name": "a=b", "fast": True, "limit": None, "x": -1500.0},
+        ),
+        ('{"steps": [1, 2], "name": "a,b"}', {"steps": [1, 2], "name": "a,b"}),
+    ],
+)
+def test_arguments_of_a_factory_are_read(text: str, meant: dict[str, Any]) -> None:
+    assert parse_arguments(text) == meant
+
+
+@pytest.mark.parametrize("text", ["size", "=3", "a-b=3", "size=3,", "{size: 3}", "{}x"])
+def test_arguments_that_are_none_are_one_line(text: str) -> None:
+    with pytest.raises(UserError, match="is not understood; allowed: name=value,name=value or a JSON object"):
+        parse_arguments(text)
 
 
 def test_check_notices_missing_seeds() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import tempfile
 from dataclasses import dataclass
 
 from fp3o.envs.options import KNOWN_ENVIRONMENTS
 from fp3o.envs.pettingzoo.child import Child
+from fp3o.envs.pettingzoo.factory import parse_arguments
 
 SECONDS = 120.0
 # The last line of a whole examination: a process that leaves halfway may well say that all is well.
@@ -23,10 +25,11 @@ class Report:
     lines: tuple[str, ...]
 
 
-def check(env: str, seconds: float = SECONDS) -> Report:
+def check(env: str, arguments: str = "", seconds: float = SECONDS) -> Report:
     """Try the environment out in a process of its own; a crash or a hang is a finding like any other."""
+    told = json.dumps({"env": env, "arguments": parse_arguments(arguments), "path": sys.path})
     with tempfile.TemporaryFile() as output:
-        child = Child("fp3o.envs.pettingzoo.examine", env, json.dumps(sys.path), output=output)
+        child = Child("fp3o.envs.pettingzoo.examine", told, output=output)
         try:
             code = child.wait(seconds)
         finally:
@@ -46,6 +49,8 @@ def check(env: str, seconds: float = SECONDS) -> Report:
         findings.append(["no", trouble])
     fits = bool(findings) and all(verdict != "no" for verdict, _ in findings)
     cell = f"{env}/full/fp3o" if env in KNOWN_ENVIRONMENTS else f"my-game/full/fp3o --set env={env}"
+    if arguments:
+        cell += f" --set {shlex.quote(f'env_args={arguments}')}"
     conclusion = (
         f"It fits: fp3o train pettingzoo/{cell}"
         if fits

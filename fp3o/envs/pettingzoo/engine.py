@@ -25,6 +25,7 @@ from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, chec
 from fp3o.envs.interface import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import REVISIONS, PettingzooOptions
 from fp3o.envs.pettingzoo.child import Child
+from fp3o.envs.pettingzoo.factory import parse_arguments
 from fp3o.envs.pettingzoo.memory import Board, View, attach, unnamed_file
 from fp3o.envs.pettingzoo.spaces import Description
 from fp3o.errors import UserError
@@ -87,6 +88,7 @@ class PettingzooBatch:
         self.workers = min(slots, threads if threads > 1 else processors())
         """Processes among which the slots are divided."""
         self._env = env
+        self._arguments = parse_arguments(options.env_args)
         self._auto_reset = auto_reset
         self._options = options
         self._name = f"pettingzoo/{task} ({env})" if env != task else f"pettingzoo/{task}"
@@ -113,7 +115,12 @@ class PettingzooBatch:
         """Tell workers which environment to build; returns what it is like."""
         workers = list(workers)
         for worker in workers:
-            hello = {"env": self._env, "path": sys.path, "provenance": worker.number == 0}
+            hello = {
+                "env": self._env,
+                "arguments": self._arguments,
+                "path": sys.path,
+                "provenance": worker.number == 0,
+            }
             worker.send(json.dumps(hello).encode())
         replies = [self._first_reply(worker) for worker in workers]
         descriptions = [Description.from_plain(reply["description"]) for reply in replies]

@@ -1,4 +1,4 @@
-"""Try out an environment and say what fits: `python -m fp3o.envs.pettingzoo.examine MODULE:FACTORY`.
+"""Try out an environment and say what fits: `python -m fp3o.envs.pettingzoo.examine ORDER`.
 
 A process of its own, started by `check`, because strangers' code may crash or hang. One finding per line as JSON.
 """
@@ -16,19 +16,22 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fp3o.config import Cell, resolve
 from fp3o.envs.pettingzoo.check import END
 from fp3o.envs.pettingzoo.child import leave_with_parent
 from fp3o.envs.pettingzoo.factory import build, load_factory, one_line
 from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, check_rewards, describe, split_mask
 
 STEPS = 200
+SEEDS = 5  # that `fp3o train` trains side by side unless told otherwise
+MUCH = 2e9  # bytes of a rollout that are worth a line
 Finding = tuple[Literal["yes", "no", "note"], str]
 
 
-def examine(name: str) -> Iterator[Finding]:
+def examine(name: str, arguments: dict[str, Any]) -> Iterator[Finding]:
     """Everything that can be found out in a few seconds."""
     try:
-        factory = load_factory(name)
+        factory = load_factory(name, arguments)
         env = build(factory)
         description = describe(env)
     except Unfit as unfit:
@@ -77,6 +80,22 @@ def _sizes(env: Any, description: Description) -> Iterator[Finding]:
         yield ("yes", f"the critic sees the environment's state(), {description.state} numbers")
     else:
         yield ("note", f"it has no state(): the critic sees all agents' observations, {description.joint} numbers")
+    yield from _memory(description)
+
+
+def _memory(description: Description) -> Iterator[Finding]:
+    """What observations and states of a rollout take: of pictures, easily more than there is."""
+    settings = resolve(Cell.parse("pettingzoo/any/full/fp3o"), {"env": "any:env"}).settings
+    agents, steps = len(description.agents), settings.rollout_length * settings.rollout_threads
+    numbers = agents * (max(description.observations) + agents + description.joint)
+    need, have = 4 * numbers * steps * SEEDS, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need < MUCH:
+        return
+    yield (
+        "no" if need > have else "note",
+        f"a rollout needs {need / 1e9:.0f} GB ({SEEDS} seeds, {steps} steps each), this machine has {have / 1e9:.0f}: "
+        "smaller observations, or --seeds 0 and a shorter --set rollout_length, need less",
+    )
 
 
 def _random_actions(
@@ -102,6 +121,7 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
     translator = Translator(env, description)
     seen, infos = env.reset(seed=1)
     alike, left_early, ends, length, longest = True, False, 0, 0, 0
+    paid, shared = False, False  # whether anybody got a reward, and whether the team did
     begin = time.perf_counter()
     for step in range(STEPS):
         acting = list(env.agents)
@@ -111,6 +131,8 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
             raise Unfit(f"step returns {len(result)} things; it must return 5 dictionaries (observations … infos)")
         seen, rewards, terminations, truncations, infos = result
         _check_numbers(translator, description, seen, rewards)
+        paid |= any(float(reward) for reward in rewards.values())
+        shared |= abs(sum(float(reward) for reward in rewards.values())) > 1e-6
         alike &= len({round(float(rewards.get(a, 0.0)), 9) for a in acting}) <= 1
         over = [a for a in acting if terminations.get(a, False) or truncations.get(a, False)]
         length += 1
@@ -125,7 +147,15 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
         yield ("note", f"no episode ended within {STEPS} steps; episodes are cut at episode_limit (default 1000)")
     if left_early:
         yield ("note", "agents leave before the episode ends: they count as not alive from then on")
-    if not alike:
+    if not paid:
+        yield ("note", f"every reward in {STEPS} random steps was 0")
+    elif not shared:
+        yield (
+            "note",
+            "rewards of all agents add up to 0 in every step, as in a game of one against the other: mean and sum are "
+            "then always 0 and nothing is learnt; --set reward=own trains each on its own",
+        )
+    elif not alike:
         yield ("note", "agents get different rewards: they are trained on the mean (--set reward=mean, sum or own)")
 
 
@@ -176,9 +206,10 @@ def main() -> None:
     # Whatever the environment prints must not mix with the findings: they get a copy of the output, it gets the errors.
     with os.fdopen(os.dup(1), "w") as output:
         os.dup2(2, 1)
-        sys.path[:] = json.loads(sys.argv[2])
+        told = json.loads(sys.argv[1])
+        sys.path[:] = told["path"]
         warnings.simplefilter("ignore")
-        for verdict, text in examine(sys.argv[1]):
+        for verdict, text in examine(told["env"], told["arguments"]):
             print(json.dumps([verdict, " ".join(text.split())]), file=output, flush=True)
         print(json.dumps(END), file=output, flush=True)
 

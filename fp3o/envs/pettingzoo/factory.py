@@ -6,27 +6,50 @@ import difflib
 import functools
 import hashlib
 import importlib
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from fp3o.envs.options import KNOWN_ENVIRONMENTS
 from fp3o.envs.pettingzoo.spaces import Unfit
+from fp3o.errors import UserError
 
 
-def load_factory(env: str) -> Callable[[], Any]:
-    """`module:factory`, or a registered name."""
+def parse_arguments(text: str) -> dict[str, Any]:
+    """`name=value,name=value`, or a JSON object where values are lists or hold commas."""
+    try:
+        if text.lstrip().startswith("{"):
+            return dict(json.loads(text))
+        pairs = [pair.partition("=") for pair in text.split(",") if text]
+        if all(name.strip().isidentifier() and equals for name, equals, _ in pairs):
+            return {name.strip(): _value(value) for name, _, value in pairs}
+    except ValueError:
+        pass  # JSON that is none
+    raise UserError(f"env_args = {text!r} is not understood; allowed: name=value,name=value or a JSON object")
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def load_factory(env: str, given: Mapping[str, Any]) -> Callable[[], Any]:
+    """`module:factory`, or a registered name, to be called with the given arguments."""
     known = KNOWN_ENVIRONMENTS.get(env)
-    path, arguments = (known.path, dict(known.arguments)) if known else (env, {})
+    path, arguments = (known.path, {**dict(known.arguments), **given}) if known else (env, given)
     module_name, _, names = path.partition(":")
     if not module_name or not names:
         raise Unfit(f"{env!r} is not of the form module:factory; known by name: {', '.join(KNOWN_ENVIRONMENTS)}")
     try:
         found = importlib.import_module(module_name)
     except Exception as error:
-        raise Unfit(f"module {module_name!r} cannot be imported: {one_line(error)}") from error
+        advice = f"; pip install '{known.package}'" if known and isinstance(error, ImportError) else ""
+        raise Unfit(f"module {module_name!r} cannot be imported: {one_line(error)}{advice}") from error
     _check_not_hidden(module_name.partition(".")[0])
     for name in names.split("."):
         if not hasattr(found, name):
@@ -59,7 +82,8 @@ def build(factory: Callable[[], Any]) -> Any:
     if hasattr(env, "agent_selection") or hasattr(env, "agent_iter"):
         raise Unfit(
             "the factory returns an AEC environment (agents take turns); "
-            "return its parallel_env, or wrap it: pettingzoo.utils.aec_to_parallel(env)"
+            "return its parallel_env, or wrap it: pettingzoo.utils.aec_to_parallel(env), "
+            "or turn_based_aec_to_parallel(env) where they really move one after the other"
         )
     return env
 

@@ -173,7 +173,7 @@ def serve(line: Connection, memory: int) -> None:
     hello = json.loads(line.recv_bytes())
     sys.path[:] = hello["path"]
     try:
-        factory = load_factory(hello["env"])
+        factory = load_factory(hello["env"], hello["arguments"])
         env = build(factory)
         description = describe(env)
         env.close()
