@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -19,6 +23,8 @@ from fp3o.envs.options import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings, shown
 from fp3o.runs import layout
+from fp3o.runs.atomic import disk_trouble
+from fp3o.runs.interrupt import StoppedEarly
 
 if TYPE_CHECKING:
     from fp3o.workflow.store import Outcome
@@ -62,12 +68,31 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, config.Scalar]:
 
 
 class Roots:
-    """Where finished runs and runs in progress lie, for a suite or a folder of one's own."""
+    """Where finished runs and runs in progress lie: results/<suite> for its own runs, else another folder.
 
-    def __init__(self, suite: str, out: Path | None) -> None:
-        root = out if out is not None else layout.suite_root(suite)
-        self.runs = root if out is not None else root / "runs"
-        self.scratch = root / "scratch"
+    What lies in a suite's folder belongs to its tables and, for the paper, to DVC.
+    """
+
+    def __init__(self, plan: config.Plan, seeds: Sequence[int], suite: config.Suite | None, out: Path | None) -> None:
+        self.foreign = "" if suite is None else why_not_planned(suite, plan, seeds)
+        """Why the suite's folder is not used although no other was named; "" otherwise."""
+        if suite is not None and not self.foreign:
+            self.runs, self.scratch = (layout.suite_root(suite.name) / part for part in ("runs", "scratch"))
+        else:
+            self.runs = layout.own_root() if out is None else out
+            self.scratch = self.runs / "scratch"
+
+
+def why_not_planned(suite: config.Suite, plan: config.Plan, seeds: Sequence[int]) -> str:
+    """What makes these runs no runs of the suite; "" if they are."""
+    planned = {found.cell.id: (found.digest, wanted) for found, wanted in suite.runs()}
+    if plan.cell.id not in planned:
+        return f"suite {suite.name} has no such cell"
+    digest, wanted = planned[plan.cell.id]
+    if digest != plan.digest:
+        return f"other settings than suite {suite.name} plans"
+    others = [seed for seed in seeds if seed not in wanted]
+    return f"suite {suite.name} has seeds {config.seeds_text(wanted)}" if others else ""
 
 
 @app.command
@@ -76,7 +101,11 @@ def train(
     *,
     seeds: Annotated[str, arg(metavar="SEEDS", help="Like 0-4, 3 or 0-4,7; all are trained side by side.")] = "0-4",
     suite: Annotated[
-        str, arg(metavar="NAME", help="Suite whose overrides apply; results go to results/NAME/.")
+        str,
+        arg(
+            metavar="NAME",
+            help="Suite whose overrides apply; its runs go to results/NAME/, other settings, seeds or cells to runs/.",
+        ),
     ] = "paper",
     out: Annotated[
         Path | None, arg(metavar="DIR", help="Write to DIR/<cell>/<digest>/seed-<k>/ instead, without a suite.")
@@ -107,12 +136,15 @@ def train(
     numbers = config.parse_seeds(seeds)
     if threads < 0:
         raise UserError(f"--threads {threads} is not allowed; allowed: 0 or more")
-    roots = Roots(suite, out)
+    roots = Roots(plan, numbers, chosen, out)
+    if roots.foreign:
+        print(f"{roots.foreign}: writing to {roots.runs}{os.sep}")
     from fp3o.runs.folder import RunFolder
 
     label = f"{plan.cell.id} {plan.digest} seeds {config.seeds_text(numbers)}"
     folder = RunFolder(plan, numbers, roots.runs, roots.scratch)
     if not folder.unfinished():
+        folder.tidy()
         print(f"{label}: already finished, nothing to do")
     else:
         for line in plan.deviations:
@@ -156,6 +188,10 @@ def print_standing(plan: config.Plan, seeds: Sequence[int], runs: Path) -> None:
             )
     print(f"{plan.cell.id}: {sentence(plan.cell.id, cell.scores(), plan.deviations)}")
     print(f"score: {protocol_of(plan.cell.id).words}")
+    last = plan.iterations - 1
+    if cell.runs and not plan.evaluates_after(last) and all(run.final is None for run in cell.runs):
+        unseen = last % plan.settings.evaluation_interval
+        print(f"the last {unseen} of {plan.iterations} iterations are not evaluated, as in the paper's schedule")
     print(f"runs: {layout.run_directory(runs, plan, seeds[0]).parent}")
 
 
@@ -418,12 +454,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: a mistake of the user is one line and exit code 2, an interruption 128 + signal."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app.cli(
-            prog="fp3o",
-            description="Reproduce the FP3O paper: train, evaluate and compare its cells.",
-            args=given,
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
+        with interruptible():
+            code = app.cli(
+                prog="fp3o",
+                description="Reproduce the FP3O paper: train, evaluate and compare its cells.",
+                args=given,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
         sys.stdout.flush()
     except UserError as error:
         print(f"fp3o: {' '.join(str(error).split())}", file=sys.stderr)
@@ -432,13 +469,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The reader (head, less) has gone; Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except KeyboardInterrupt as error:
+        print(f"fp3o: {error or 'stopped'}", file=sys.stderr)
+        code = getattr(error, "exit_code", 128 + signal.SIGINT)
     except Exception as error:
         code = getattr(error, "exit_code", None)
-        if code is None:
+        if code is not None:
+            print(f"fp3o: {error}", file=sys.stderr)
+            print(f"resume with: {shlex.join(['fp3o', *given])}", file=sys.stderr)
+        elif trouble := disk_trouble(error):
+            print(f"fp3o: {trouble}", file=sys.stderr)
+            code = 2
+        else:
             raise
-        print(f"fp3o: {error}", file=sys.stderr)
-        print(f"resume with: {shlex.join(['fp3o', *given])}", file=sys.stderr)
     sys.exit(code)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM as Ctrl-C: one line and the exit code of the signal, wherever it comes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise StoppedEarly(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -21,7 +22,8 @@ from fp3o.envs.options import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
 from fp3o.runs import records
-from fp3o.runs.folder import Interrupted, RunFolder
+from fp3o.runs.folder import RunFolder
+from fp3o.runs.interrupt import Interrupted
 from fp3o.workflow import prune as prune_module
 from fp3o.workflow import store
 
@@ -42,7 +44,8 @@ def publish_runs(
     with RunFolder(plan, seeds, runs, scratch) as folder:
         for seed in folder.seeds:
             log = records.CsvLog(folder.scratch(seed) / records.EVALUATIONS)
-            log.append(records.evaluation_rows(100, 1, [Episode(0, 10.0 + seed, 5.0, 2, None)]))
+            episodes = [Episode(0, 10.0 + seed, 5.0, 2, None)] * plan.settings.evaluation_episodes
+            log.append(records.evaluation_rows(100, 1, episodes))
             log.close()
             (folder.scratch(seed) / records.ITERATIONS).write_text("loss\n1\n")
             (folder.scratch(seed) / records.CHECKPOINT).write_bytes(b"weights")
@@ -53,7 +56,7 @@ def publish_runs(
                 "seed": seed,
                 "status": "finished",
                 "settings": plan.configuration()["settings"],
-                "options": {},
+                "options": plan.configuration()["options"],
                 "protocol": plan.protocol,
                 "revision": plan.revision,
                 "deviations": [str(change) for change in plan.deviations],
@@ -138,6 +141,103 @@ def test_a_suite_has_its_own_root_and_overrides(
     assert made["plan"].deviations
     assert made["runs"] == tmp_path / "smoke" / "runs"
     assert made["scratch"] == tmp_path / "smoke" / "scratch"
+
+
+@pytest.mark.parametrize(
+    ("cell", "more", "why"),
+    [
+        (None, ("--set", "gamma=0.5"), "other settings than suite smoke plans"),
+        (None, ("--seeds", "0,7"), "suite smoke has seeds 0-1"),
+        ("matrix/climbing/none/ippo", (), "suite smoke has no such cell"),
+    ],
+)
+def test_what_is_no_run_of_the_suite_goes_elsewhere(
+    tmp_path: Path,
+    trainings: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    cell: str | None,
+    more: tuple[str, ...],
+    why: str,
+) -> None:
+    """The suite's folder belongs to its tables, and the paper's to DVC, whose pull would remove it."""
+    monkeypatch.setattr(cli.layout, "suite_root", lambda name: tmp_path / name)
+    monkeypatch.setattr(cli.layout, "own_root", lambda: tmp_path / "own")
+    chosen = cell or cli.config.load_suite("smoke").runs()[-1][0].cell.id
+    assert call("train", chosen, "--suite", "smoke", *(more if "--seeds" in more else (*more, "--seeds", "0"))) == 0
+    (made,) = trainings
+    assert (made["runs"], made["scratch"]) == (tmp_path / "own", tmp_path / "own" / "scratch")
+    assert f"{why}: writing to {tmp_path / 'own'}/\n" in capsys.readouterr().out
+
+
+def test_the_own_folder_is_nobodys_output() -> None:
+    root = cli.config.repository()
+    assert "/runs/" in (root / ".gitignore").read_text().splitlines()
+    assert root / cli.layout.own_root() == root / "runs"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_while_starting(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+    code: int,
+) -> None:
+    def train(*_: Any, **__: Any) -> list[Any]:
+        signal.raise_signal(number)
+        raise AssertionError("went on")
+
+    before = signal.getsignal(number)
+    replace_loop(monkeypatch, train)
+    assert call("train", CELL, "--seeds", "0", "--out", str(tmp_path)) == code
+    assert capsys.readouterr().err == "fp3o: stopped\n"
+    assert signal.getsignal(number) is before
+
+
+def wrapped(inner: BaseException) -> RuntimeError:
+    """As a compiler reports what happened to it."""
+    outer = RuntimeError("backend='inductor' raised:\nsomething")
+    outer.__cause__ = inner
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 300), "its path is too long; choose a shorter folder"),
+        (OSError(errno.ELOOP, "Too many levels", "a/b"), "cannot use a/b: its path runs in a circle of links"),
+        (OSError(errno.ENOSPC, "No space left on device"), "set TMPDIR to a folder on another disk"),
+        (wrapped(OSError(errno.ENOSPC, "No space left on device")), "set TMPDIR to a folder on another disk"),
+        (wrapped(RuntimeError("cc1plus: fatal error: No space left on device")), "set TMPDIR"),
+        (FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"), "set TMPDIR"),
+    ],
+)
+def test_disks_are_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    message: str,
+) -> None:
+    def train(*_: Any, **__: Any) -> list[Any]:
+        raise error
+
+    replace_loop(monkeypatch, train)
+    assert call("train", CELL, "--seeds", "0", "--out", str(tmp_path)) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("fp3o: ")
+    assert shown.count("\n") == 1
+    assert message in shown
+
+
+def test_paths_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    for out, message in ((tmp_path / "circle", "circle of links"), (tmp_path / ("x" * 300), "path is too long")):
+        assert call("train", CELL, "--seeds", "0", "--out", str(out)) == 2
+        shown = capsys.readouterr().err
+        assert shown.count("\n") == 1
+        assert message in shown
 
 
 def test_a_diverged_seed_is_a_warning(

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # Version of the training code's numbers. Bump when the same settings and seed give other results than before.
 PROTOCOL = 1
 
+PUBLISHED_DOMAINS = ("mamujoco", "smac", "mpe")
+_SCHEDULE = ("total_steps", "rollout_length", "rollout_threads", "evaluation_interval")
 MPE_EPISODE = 25  # Steps of every MPE episode, so a rollout of a multiple of 25 steps starts and ends with one.
 
 
@@ -51,6 +53,25 @@ class Plan:
     def iterations(self) -> int:
         """Whole iterations in total_steps."""
         return self.settings.total_steps // (self.settings.rollout_length * self.settings.rollout_threads)
+
+    def evaluates_after(self, iteration: int) -> bool:
+        """Whether the policy is evaluated after this iteration, counted from 0.
+
+        Every `evaluation_interval` iterations, and after the last one unless final.csv scores it. On the paper's own
+        schedule the last one is left out, as in the release: its score is defined by those evaluations.
+        """
+        settings = self.settings
+        if iteration % settings.evaluation_interval == 0:
+            return True
+        scored = settings.final_episodes > settings.evaluation_episodes
+        return iteration == self.iterations - 1 and not scored and not self.on_the_papers_schedule
+
+    @property
+    def on_the_papers_schedule(self) -> bool:
+        """Whether steps and evaluations are those of the published cell."""
+        plain = _build(self.cell, _layers(self.cell))[0]
+        same = all(getattr(self.settings, name) == getattr(plain, name) for name in _SCHEDULE)
+        return same and self.cell.domain in PUBLISHED_DOMAINS
 
     def configuration(self) -> dict[str, Any]:
         """What is hashed, and what run.json shows: settings the algorithm does not read are left out."""
@@ -96,6 +117,11 @@ def _at(tree: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     for name in names:
         tree = tree.get(name) or {}
     return tree
+
+
+def digest_of(configuration: Mapping[str, Any]) -> str:
+    """Name of a configuration (see `Plan.configuration`): its run folders carry it."""
+    return hashlib.sha256(canonical_json(configuration).encode()).hexdigest()[:10]
 
 
 def _layers(cell: Cell) -> list[_Layer]:
@@ -225,7 +251,7 @@ def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Su
     _check(cell, settings, options)
     engine = revision(cell.domain, options)
     configuration = _configuration(cell, settings, options, PROTOCOL, engine)
-    digest = hashlib.sha256(canonical_json(configuration).encode()).hexdigest()[:10]
+    digest = digest_of(configuration)
     plain = _configuration(cell, *_build(cell, [layer for layer in base if not layer.label])[:2], PROTOCOL, engine)
     deviations = tuple(changes(plain, configuration, sources))
     return Plan(cell, settings, options, PROTOCOL, engine, digest, deviations)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,11 @@ _DISK_TROUBLE = {
     errno.EISDIR: "it is a folder",
     errno.ENOLCK: "the file system cannot lock files",
     errno.EIO: "the disk reports an input/output error",
+    errno.ENAMETOOLONG: "its path is too long; choose a shorter folder",
+    errno.ELOOP: "its path runs in a circle of links",
+    errno.ENXIO: "it is no plain file",
 }
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -32,13 +37,45 @@ def disk_errors(path: Path) -> Iterator[None]:
         reason = _DISK_TROUBLE.get(error.errno or 0)
         if reason is None:
             raise
-        raise UserError(f"cannot write {path}: {reason}") from error
+        raise UserError(f"cannot write {_shown(path)}: {reason}") from error
+
+
+def disk_trouble(error: BaseException) -> str | None:
+    """One line for an error that a disk stands behind, however often it was wrapped; None for any other.
+
+    Compilers and simulators write to the temporary folder, and their errors only quote what the system said.
+    """
+    seen: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in seen:
+        seen.append(link)
+        full = isinstance(link, OSError) and link.errno in _NO_ROOM
+        if full or "No space left on device" in str(link) or "No usable temporary directory" in str(link):
+            return (
+                f"no room or no right to write in {tempfile.gettempdir() if _temporary() else 'any temporary folder'} "
+                "or the output folder: free some, or set TMPDIR to a folder on another disk"
+            )
+        if isinstance(link, OSError) and link.filename is not None and link.errno in _DISK_TROUBLE:
+            return f"cannot use {_shown(link.filename)}: {_DISK_TROUBLE[link.errno]}"
+        link = link.__cause__ or link.__context__
+    return None
+
+
+def _temporary() -> bool:
+    try:
+        return bool(tempfile.gettempdir())
+    except OSError:
+        return False
+
+
+def _shown(name: object) -> str:
+    text = os.fsdecode(name) if isinstance(name, bytes) else str(name)
+    return text if len(text) <= 200 else f"{text[:100]} … {text[-60:]}"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the target, force to disk, rename. One writer per path at a time: the run's lock sees to that."""
-    # A fixed name, so that a killed writer leaves at most one stray file and the next write takes it over.
-    partial = path.with_name(f".{path.name}.partial")
+    partial = partial_path(path)
     with disk_errors(path):
         try:
             with partial.open("wb") as file:
@@ -51,6 +88,11 @@ def write_atomically(path: Path, content: bytes) -> None:
                 partial.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+def partial_path(path: Path) -> Path:
+    """A fixed name, so that a killed writer leaves at most one stray file and the next write takes it over."""
+    return path.with_name(f".{path.name}.partial")
 
 
 def sync_folder(folder: Path) -> None:

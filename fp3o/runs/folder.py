@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import shutil
-import signal
 import socket
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
-from fp3o.config import Plan
+from fp3o.config import Plan, parse_seeds
 from fp3o.errors import UserError
 from fp3o.runs import records
-from fp3o.runs.atomic import disk_errors, write_atomically
+from fp3o.runs.atomic import disk_errors, partial_path, write_atomically
 from fp3o.runs.layout import run_directory, scratch_directory
+from fp3o.runs.verify import RunId, needed, read_verified
 
 RESUME = "resume.safetensors"
 # What a full disk must still take before a run starts; a run's files are of this order.
@@ -41,7 +42,12 @@ class Lock:
         self.path = path
         with disk_errors(path):
             while True:
-                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+                try:
+                    self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+                except FileNotFoundError:
+                    # Another run has ended and removed the folder it left empty.
+                    _make_folder(path.parent)
+                    continue
                 try:
                     fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -99,17 +105,7 @@ class RunFolder:
         folder = self.output(seed)
         if not (folder / records.RUN).exists():
             return False
-        document = records.read_run(folder / records.RUN)
-        for name, value in (("cell", self.plan.cell.id), ("digest", self.plan.digest), ("seed", seed)):
-            if document[name] != value:
-                raise UserError(f"{folder / records.RUN} is another run: its {name} is {document[name]}, not {value}")
-        for name, checksum in document["sha256"].items():
-            if not (folder / name).exists():
-                raise UserError(
-                    f"{folder} has run.json but no {name}: `dvc pull` it, or delete the folder to train again"
-                )
-            if records.sha256_of(folder / name) != checksum:
-                raise UserError(f"{folder / name} does not match run.json; delete the folder to train again")
+        read_verified(folder, RunId(self.plan.cell.id, self.plan.digest, seed))
         return True
 
     def unfinished(self) -> tuple[int, ...]:
@@ -128,9 +124,10 @@ class RunFolder:
             left = self.unfinished()
             # A block interrupted while publishing has some finished seeds: its saved state still holds all of them.
             self.seeds = self.requested if left and (whole_block / RESUME).exists() else left
+            self._remove_leftovers(set(self.requested) - set(left))
             if left:
-                _probe(self.output(left[0]).parent)
-                _probe(self.block)
+                _probe(self.output(left[0]).parent, left[0])
+                _probe(self.block, left[0])
                 for seed in self.seeds:
                     _make_folder(self.scratch(seed))
         except BaseException:
@@ -142,10 +139,31 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._release()
-        if isinstance(error, UserError):
-            for seed in self.seeds:
-                _drop_empty(self.scratch(seed), self._scratch_root)
-                _drop_empty(self.output(seed).parent, self._runs_root)
+        for seed in self.seeds:
+            _drop_empty(self.scratch(seed), self._scratch_root)
+            _drop_empty(self.output(seed).parent, self._runs_root)
+        _drop_empty(scratch_directory(self._scratch_root, self.plan, self.requested).parent, self._scratch_root)
+
+    def tidy(self) -> None:
+        """Where everything is finished, remove what a process killed after the end of its run could not."""
+        if scratch_directory(self._scratch_root, self.plan, self.requested).parent.exists():
+            # Somebody else's lock or a read-only disk: it stays, and does no harm.
+            with contextlib.suppress(UserError), self:
+                pass
+
+    def _remove_leftovers(self, finished: set[int]) -> None:
+        """Files in progress of finished runs, and probes of runs killed while they started. Our locks are held."""
+        parent = scratch_directory(self._scratch_root, self.plan, self.requested).parent
+        for block in parent.glob("seeds-*"):
+            with contextlib.suppress(UserError):
+                seeds = set(parse_seeds(block.name.removeprefix("seeds-")))
+                if seeds <= finished:
+                    shutil.rmtree(block, ignore_errors=True)
+        for seed in self.requested:
+            for folder in (self.output(seed).parent, *parent.glob("seeds-*")):
+                for probe in (_probe_path(folder, seed), partial_path(_probe_path(folder, seed))):
+                    with contextlib.suppress(OSError):
+                        probe.unlink(missing_ok=True)
 
     def _release(self) -> None:
         for lock in self._locks:
@@ -176,11 +194,10 @@ class RunFolder:
             return target
         _make_folder(target)
         checksums: dict[str, str] = {}
-        for name in (records.EVALUATIONS, records.ITERATIONS, records.FINAL, records.CHECKPOINT):
-            source = self.scratch(seed) / name
-            if source.exists():
-                write_atomically(target / name, source.read_bytes())
-                checksums[name] = records.sha256_of(source)
+        for name in sorted(needed(document)):
+            content = (self.scratch(seed) / name).read_bytes()
+            write_atomically(target / name, content)
+            checksums[name] = hashlib.sha256(content).hexdigest()
         records.write_run(target / records.RUN, {**document, "sha256": checksums})
         return target
 
@@ -206,62 +223,20 @@ def _drop_empty(folder: Path, root: Path) -> None:
             folder = folder.parent
 
 
-def _probe(folder: Path) -> None:
+def _probe(folder: Path, seed: int) -> None:
     """Refuse a read-only or full disk before hours are spent on a run that could not be saved."""
     _make_folder(folder)
-    probe = folder / f".probe-{os.getpid()}"
+    probe = _probe_path(folder, seed)
     write_atomically(probe, bytes(_PROBE_BYTES))
     with disk_errors(folder):
         probe.unlink()
 
 
+def _probe_path(folder: Path, seed: int) -> Path:
+    """Named after a seed we hold, so that the next process to hold it finds what a killed one left."""
+    return folder / f".probe-seed-{seed}"
+
+
 def now() -> str:
     """The time in UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-class Interrupted(Exception):
-    """The run was asked to stop, has saved its state and can be resumed by the same command."""
-
-    def __init__(self, signal_number: int, message: str = "") -> None:
-        super().__init__(message or "stopped; the same command resumes it")
-        self.exit_code = 128 + signal_number
-
-
-class Interrupt:
-    """Ctrl-C and SIGTERM as a flag the loop polls between iterations; a second signal is not held back."""
-
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-    def __init__(self) -> None:
-        self.signal_number: int | None = None
-        self._previous: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> Self:
-        for number in self._SIGNALS:
-            self._previous[number] = signal.signal(number, self._receive)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._restore()
-
-    def __bool__(self) -> bool:
-        return self.signal_number is not None
-
-    def raise_if_set(self, message: str = "") -> None:
-        """Leave by `Interrupted`; to be called once the state is saved."""
-        if self.signal_number is not None:
-            raise Interrupted(self.signal_number, message)
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        if self.signal_number is not None:
-            self._restore()
-            signal.raise_signal(number)
-        self.signal_number = number
-
-    def _restore(self) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-        self._previous.clear()

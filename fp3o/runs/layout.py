@@ -9,6 +9,7 @@ from fp3o.config.resolution import Plan
 from fp3o.config.seeds import seeds_text
 from fp3o.config.sources import checkout
 
+# Of every run; run.json is written last. Where the settings ask for it, final.csv comes before the checkpoint.
 RUN_FILES = ("evaluations.csv", "iterations.csv", "checkpoint.safetensors", "run.json")
 
 
@@ -27,6 +28,14 @@ def suite_root(name: str) -> Path:
 
     Relative where it can be, because the workflow names its files so.
     """
-    root = Path("results") / name
+    return _in_checkout(Path("results") / name)
+
+
+def own_root() -> Path:
+    """runs/ of the checkout: for what is no run of a suite. Neither git nor DVC looks there."""
+    return _in_checkout(Path("runs"))
+
+
+def _in_checkout(path: Path) -> Path:
     home = checkout()
-    return root if home is None or home == Path.cwd() else home / root
+    return path if home is None or home == Path.cwd() else home / path

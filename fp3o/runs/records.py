@@ -72,7 +72,7 @@ def final_rows(episodes: Sequence[Episode]) -> list[dict[str, Value]]:
 
 
 class CsvLog:
-    """An append-only CSV file. Its whole resume state is the byte offset up to which it is valid."""
+    """An append-only CSV file. Its whole resume state is the byte offset up to which it is valid, and their sha256."""
 
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
         """Start an empty file; without columns the first row's names, in their order, become the header."""
@@ -81,14 +81,26 @@ class CsvLog:
         with disk_errors(path):
             self._file: BinaryIO = path.open("wb")
         self._header_written = False
+        self._sha256 = hashlib.sha256()
 
     @classmethod
-    def resume(cls, path: Path, offset: int, columns: Sequence[str] | None = None) -> CsvLog:
-        """Go on after the first `offset` bytes; what a killed process wrote behind them is cut off."""
-        size = path.stat().st_size if path.exists() else 0
-        if size < offset:
-            raise UserError(f"cannot resume: {path} has {size} bytes, the saved state needs {offset}")
+    def resume(
+        cls, path: Path, offset: int, columns: Sequence[str] | None = None, checksum: str | None = None
+    ) -> CsvLog:
+        """Go on after the first `offset` bytes; what a killed process wrote behind them is cut off.
+
+        The bytes kept must have the `checksum`; states saved by older versions have none.
+        """
+        kept = b""
+        if path.exists():
+            with disk_errors(path), path.open("rb") as file:
+                kept = file.read(offset)
+        if len(kept) < offset:
+            raise UserError(f"cannot resume: {path} has {len(kept)} bytes, the saved state needs {offset}")
         log = cls.__new__(cls)
+        log._sha256 = hashlib.sha256(kept)
+        if checksum not in (None, log.checksum):
+            raise UserError(f"cannot resume: {path} was altered since the state was saved")
         log.path = path
         log._columns = None if columns is None else tuple(columns)
         with disk_errors(path):
@@ -116,8 +128,10 @@ class CsvLog:
                 self._header_written = True
             lines.append(",".join(cell_text(row[name]) for name in self._columns))
         if lines:
+            content = ("\n".join(lines) + "\n").encode()
+            self._sha256.update(content)
             with disk_errors(self.path):
-                self._file.write(("\n".join(lines) + "\n").encode())
+                self._file.write(content)
 
     def flush(self) -> int:
         """Force everything to disk; the offset to store in the resume state."""
@@ -125,6 +139,11 @@ class CsvLog:
             self._file.flush()
             os.fsync(self._file.fileno())
             return self._file.tell()
+
+    @property
+    def checksum(self) -> str:
+        """sha256 of everything appended so far."""
+        return self._sha256.hexdigest()
 
     def close(self) -> None:
         with disk_errors(self.path):
@@ -174,12 +193,16 @@ def _read_columns(path: Path, columns: Sequence[str] | None) -> Columns:
 
 
 def score_summary(evaluations: Path, final: Path | None = None) -> dict[str, Any]:
-    """The score as the files on disk give it: the final episodes if there are any, else the last finite evaluation."""
-    if final is not None and final.exists():
-        table = read_final(final)
-        if len(table["return"]) and np.isfinite(table["return"]).all():
-            return _summary(FINAL, None, table)
-    table = read_evaluations(evaluations)
+    """The score as the files on disk give it."""
+    last = read_final(final) if final is not None and final.exists() else None
+    return summary_of(read_evaluations(evaluations), last)
+
+
+def summary_of(evaluations: Columns, final: Columns | None = None) -> dict[str, Any]:
+    """Of the final episodes if there are any, else of the last finite evaluation."""
+    if final is not None and len(final["return"]) and np.isfinite(final["return"]).all():
+        return _summary(FINAL, None, final)
+    table = evaluations
     for steps in np.unique(table["env_steps"])[::-1]:
         rows = table["env_steps"] == steps
         if np.isfinite(table["return"][rows]).all():
@@ -330,8 +353,10 @@ def read_run(path: Path) -> dict[str, Any]:
     """Read and check run.json."""
     try:
         document = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read {path}: {_first_line(str(error))}") from error
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"cannot read {path}: damaged: {_first_line(str(error))}") from error
     if not isinstance(document, dict):
         raise UserError(f"{path}, top level: not an object")
     check_run(document, str(path))

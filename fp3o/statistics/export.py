@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fp3o.runs import records
-from fp3o.statistics.scores import REDUCTIONS, CellRuns, last_ten, metric_values, pooled_median, protocol_of, reduce
+from fp3o.statistics.scores import REDUCTIONS, CellRuns, last_ten, pooled_median, protocol_of, reduce
 from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
 
 HEADER = ("domain", "task", "sharing", "algorithm", "seed", "status", "statistic", "value", "n_evaluations")
@@ -26,9 +25,10 @@ def scores_csv(data: SuiteRuns) -> str:
         for run in found.runs:
             for name in REDUCTIONS:
                 value = reduce(run, name)
-                used = 1 if name == "final" else len(last_ten(run.curve.value))
-                if value is not None:
-                    rows.append((*parts, run.seed, run.document["status"], name, f"{value:.6g}", used))
+                # A seed that diverged before its first evaluation is there too, with an empty value.
+                text = "" if value is None else f"{value:.6g}"
+                used = 0 if value is None else 1 if name == "final" else len(last_ten(run.curve.value))
+                rows.append((*parts, run.seed, run.document["status"], name, text, used))
         pooled = pooled_median(found)
         if pooled is not None:
             count = sum(len(last_ten(run.curve.value)) for run in found.runs)
@@ -68,8 +68,7 @@ def _runs(found: CellRuns, length: int) -> dict[str, Any]:
         steps: dict[str, Any] = {
             f"step_{k}": {"step_count": int(longest[k]), metric: [_rounded(values[k])]} for k in range(length)
         }
-        final = run.folder / records.FINAL
-        last = metric_values(records.read_final(final), metric) if final.is_file() else values[-1:]
+        last = values[-1:] if run.final_episodes is None else run.final_episodes
         steps["absolute_metrics"] = {metric: [_rounded(value) for value in last]}
         entries[f"seed_{run.seed}"] = steps
     return entries

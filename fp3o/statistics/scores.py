@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from fp3o.config import Change
 from fp3o.errors import UserError
 from fp3o.runs import records
+from fp3o.runs.verify import RunId, read_tables, read_verified
 from fp3o.statistics.intervals import Statistic, Summary, summarise
 
 Metric = Literal["return", "return_per_agent", "win_rate"]
@@ -111,10 +111,19 @@ class Run:
     folder: Path
     document: Mapping[str, Any]
     curve: Curve
-    final: float | None
-    """Mean of the metric over final.csv, where that file exists."""
-    episode_spread: float | None
-    """Standard deviation over the episodes of the final policy."""
+    final_episodes: NDArray[np.float64] | None = None
+    """The metric of every episode of final.csv, where that file exists."""
+
+    @property
+    def final(self) -> float | None:
+        """Mean over the episodes of the final policy."""
+        return None if self.final_episodes is None else float(self.final_episodes.mean())
+
+    @property
+    def episode_spread(self) -> float | None:
+        """Standard deviation over the episodes of the final policy."""
+        values = self.final_episodes
+        return float(values.std(ddof=1)) if values is not None and len(values) > 1 else None
 
     @property
     def diverged(self) -> bool:
@@ -139,7 +148,8 @@ class Run:
         return str(environment.get("terrain", environment.get("map_data", "")))
 
     def iterations(self) -> records.Columns:
-        """iterations.csv, read when asked for."""
+        """iterations.csv, verified and read when asked for."""
+        read_verified(self.folder, RunId.of(self.document), (records.ITERATIONS,))
         return records.read_iterations(self.folder / records.ITERATIONS)
 
 
@@ -214,19 +224,16 @@ def pooled_median(runs: CellRuns) -> Summary | None:
     return Summary(*summarise(pool, "median")[:2], len(runs.runs)) if pool else None
 
 
-def load_run(folder: Path, cell: str) -> Run:
-    """Read one run folder. run.json is written last, so its presence means the run is complete."""
-    document = json.loads((folder / records.RUN).read_bytes())
-    if document["cell"] != cell:
-        raise UserError(f"{folder / records.RUN} is of the cell {document['cell']}, expected {cell}")
-    metric = protocol_of(cell).metric
-    final = spread = None
-    if (folder / records.FINAL).is_file():
-        values = metric_values(records.read_final(folder / records.FINAL), metric)
-        if len(values) and np.isfinite(values).all():
-            final, spread = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
-    evaluations = records.read_evaluations(folder / records.EVALUATIONS)
-    return Run(document["seed"], folder, document, curve(evaluations, metric), final, spread)
+def load_run(folder: Path, expected: RunId) -> Run:
+    """Read one run folder, verified. run.json is written last, so its presence means the run is complete."""
+    document = read_verified(folder, expected, (records.EVALUATIONS, records.FINAL))
+    tables = read_tables(folder, document)
+    metric = protocol_of(expected.cell).metric
+    final: NDArray[np.float64] | None = None
+    if tables.final is not None:
+        values = metric_values(tables.final, metric)
+        final = values if len(values) and np.isfinite(values).all() else None
+    return Run(document["seed"], folder, document, curve(tables.evaluations, metric), final)
 
 
 def collect(runs: Path, planned: Iterable[Planned]) -> list[CellRuns]:
@@ -235,8 +242,8 @@ def collect(runs: Path, planned: Iterable[Planned]) -> list[CellRuns]:
         CellRuns(
             cell,
             tuple(
-                load_run(folder, cell.cell)
-                for folder in (cell.folder(runs, seed) for seed in cell.seeds)
+                load_run(folder, RunId(cell.cell, cell.digest, seed))
+                for seed, folder in ((seed, cell.folder(runs, seed)) for seed in cell.seeds)
                 if (folder / records.RUN).is_file()
             ),
         )

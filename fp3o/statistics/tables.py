@@ -6,6 +6,7 @@ python -m fp3o.statistics.tables --suite paper --artefact table-mamujoco --out r
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -400,7 +401,7 @@ def to_latex(table: Table) -> str:
         height = len(members) * (2 if compared else 1)
         lines += [r"\midrule", rf"\multirow{{{height}}}{{*}}{{{SHARING_TITLES[sharing]}}}"]
         for row in members:
-            rating = [row.difficulty] if rated else []
+            rating = [_escape(row.difficulty)] if rated else []
             ours = ["", _escape(row.title), *rating, *map(_latex_ours, row.entries), *([row.agents] if agents else [])]
             lines.append(" & ".join(ours).strip() + r" \\")
             if compared:
@@ -409,7 +410,8 @@ def to_latex(table: Table) -> str:
     lines += [r"\bottomrule", r"\end{tabular}"]
     signs = r" $=$ consistent, $\uparrow$ $\downarrow$ differs (ours higher, lower), ? undecided." if compared else ""
     lines.append(rf"\caption{{{_escape(' '.join([f'{table.caption}.', *table.notes]))}{signs}}}")
-    lines += [rf"\label{{reproduced_{table.label or table.name}}}", r"\end{table}"]
+    label = re.sub(r"[^\w:.-]", "-", table.label or table.name)
+    lines += [rf"\label{{reproduced_{label}}}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 
@@ -432,17 +434,29 @@ def _latex_published(entry: Entry) -> str:
     return rf"\tiny {value}{spread} {sign}".rstrip()
 
 
+# Whatever stands in a caption or a note is text: no character of it is a command of LaTeX.
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "$": r"\$",
+        "&": r"\&",
+        "#": r"\#",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "%": r"\%",
+        "_": r"\_",
+        "×": r"$\times$",
+        "±": r"$\pm$",
+        "—": "---",
+        "→": r"$\to$",
+    }
+)
+
+
 def _escape(text: str) -> str:
-    for plain, latex in (
-        ("%", r"\%"),
-        ("_", r"\_"),
-        ("×", r"$\times$"),
-        ("±", r"$\pm$"),
-        ("—", "---"),
-        ("→", r"$\to$"),
-    ):
-        text = text.replace(plain, latex)
-    return text
+    return text.translate(_LATEX)
 
 
 WRITERS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}

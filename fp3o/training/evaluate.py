@@ -19,6 +19,7 @@ from fp3o.fields import restored
 from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
 from fp3o.runs import checkpoint, records
+from fp3o.runs.verify import read_verified
 from fp3o.training.rollout import Policy, playable
 from fp3o.training.step import Compiler
 from fp3o.training.update import networks
@@ -101,7 +102,7 @@ def evaluate_run(
     The run's own seed, stream "evaluation" and its last iteration give the start states of its last evaluation.
     """
     torch.set_num_threads(1)
-    document = records.read_run(folder / records.RUN)
+    document = read_verified(folder, files=(records.CHECKPOINT,))
     tensors, metadata = checkpoint.load(folder / records.CHECKPOINT)
     checkpoint.require(
         metadata,

@@ -21,11 +21,12 @@ import torch
 
 from fp3o.config import Plan
 from fp3o.envs import make
-from fp3o.envs.interface import slot_seeds
+from fp3o.envs.interface import Episode, slot_seeds
 from fp3o.errors import UserError
 from fp3o.networks.sharing import sharing
-from fp3o.runs import checkpoint, records
-from fp3o.runs.folder import Interrupt, RunFolder, now
+from fp3o.runs import checkpoint, records, verify
+from fp3o.runs.folder import RunFolder, now
+from fp3o.runs.interrupt import Interrupt
 from fp3o.runs.records import CsvLog, Value
 from fp3o.training.allocator import keep_freed_memory
 from fp3o.training.evaluate import Evaluator
@@ -83,10 +84,12 @@ class Run:
     def __init__(self, plan: Plan, folder: RunFolder, path: ComputePath, allow_path_change: bool) -> None:
         self.plan, self.folder, self.settings = plan, folder, plan.settings
         self.seeds = folder.seeds
-        saved = checkpoint.load(folder.resume_path) if folder.resume_path.exists() else None
         notes: list[str] = []
-        if saved is not None:
-            checkpoint.require(saved[1], self._identity(), folder.resume_path)
+        saved = None
+        if folder.resume_path.exists():
+            with _start_afresh_by_deleting(folder.block):
+                saved = checkpoint.load(folder.resume_path)
+                checkpoint.require(saved[1], self._identity(), folder.resume_path)
             path = self._same_path(path, saved[1]["path"], allow_path_change, notes)
         self.path = path
         cell, settings = plan.cell, plan.settings
@@ -123,7 +126,7 @@ class Run:
             "notes": notes,
         }
         if saved is None:
-            self._open_logs({})
+            self._open_logs({}, {})
             self.env.reset(self._slot_seeds(0))
         else:
             self._restore(*saved)
@@ -146,10 +149,11 @@ class Run:
                 draws = Draws(self.seeds, self.iteration, self.learner.device)
                 numbers = {k: v.tolist() for k, v in self.learner.update(collected.rollout, draws).items()}
             self._record(collected, numbers, steps_each)
-            if self.iteration % settings.evaluation_interval == 0:
+            if self.plan.evaluates_after(self.iteration):
                 with self._timed("evaluation"):
                     self._evaluate((self.iteration + 1) * steps_each, progress)
             self.iteration += 1
+            interrupt.hold()  # Everything is compiled, and there is something to save.
             if progress is not None:
                 progress.advance(self.iteration * steps_each)
             self.volatile["seconds"]["total"] = begun + time.monotonic() - started
@@ -188,7 +192,7 @@ class Run:
         results = self.evaluator.run(parameters.trunk, parameters.head, self.seeds, "evaluation", self.iteration)
         scores = {}
         for seed, episodes in zip(self.seeds, results, strict=True):
-            if seed not in self.diverged:
+            if seed not in self.diverged and self._finite(seed, episodes):
                 self.evaluations[seed].append(records.evaluation_rows(env_steps, self.iteration, episodes))
                 wins = [e.won for e in episodes if e.won is not None]
                 scores[seed] = float(np.mean(wins)) if wins else float(np.mean([e.total_return for e in episodes]))
@@ -198,7 +202,7 @@ class Run:
     def _final(self) -> None:
         """Score the final policy on more episodes, where the cell asks for it."""
         count = self.settings.final_episodes
-        if count <= self.settings.evaluation_episodes or len(self.diverged) == len(self.seeds):
+        if not verify.has_final(asdict(self.settings)) or len(self.diverged) == len(self.seeds):
             return
         evaluator = Evaluator(
             self.plan.cell, self.plan.options, self.learner.actor, len(self.seeds), count, self.path.threads
@@ -207,11 +211,19 @@ class Run:
         results = evaluator.run(parameters.trunk, parameters.head, self.seeds, "final", 0)
         evaluator.close()
         for seed, episodes in zip(self.seeds, results, strict=True):
-            if seed not in self.diverged:
+            if seed not in self.diverged and self._finite(seed, episodes):
                 log = CsvLog(self.folder.scratch(seed) / records.FINAL, records.FINAL_COLUMNS)
                 log.append(records.final_rows(episodes))
                 log.flush()
                 log.close()
+
+    def _finite(self, seed: int, episodes: Sequence[Episode]) -> bool:
+        """Whether a policy was scored by numbers; one that was not has diverged, whatever its parameters are."""
+        if all(np.isfinite(episode.total_return) for episode in episodes):
+            return True
+        self.diverged[seed] = {"iteration": min(self.iteration, self.plan.iterations - 1), "quantity": "evaluation"}
+        self.learner.stepper.running[self.seeds.index(seed)] = False
+        return False
 
     # Saving and resuming ---------------------------------------------------------------------------------------------
 
@@ -231,9 +243,11 @@ class Run:
         if self.env.spec.exact_resume:
             tensors |= {f"environment.{k}": v for k, v in self.env.state_dict().items()}
         offsets = {str(s): [self.iterations[s].flush(), self.evaluations[s].flush()] for s in self.seeds}
+        checksums = {str(s): [self.iterations[s].checksum, self.evaluations[s].checksum] for s in self.seeds}
         metadata = self._identity() | {
             "iteration": self.iteration,
             "offsets": offsets,
+            "checksums": checksums,
             "diverged": {str(seed): where for seed, where in self.diverged.items()},
             "path": asdict(self.path),
             "volatile": self.volatile,
@@ -278,12 +292,18 @@ class Run:
             # The simulator cannot save its state: fresh episodes, and hidden states with them.
             self.env.reset(self._slot_seeds(self.iteration))
             self.collector.restart()
-        self._open_logs({int(seed): tuple(offsets) for seed, offsets in metadata["offsets"].items()})
+        with _start_afresh_by_deleting(self.folder.block):
+            self._open_logs(metadata["offsets"], metadata.get("checksums", {}))
 
-    def _open_logs(self, offsets: dict[int, tuple[int, int]]) -> None:
+    def _open_logs(self, offsets: dict[str, list[int]], checksums: dict[str, list[str]]) -> None:
+        """New files, or those of the saved state up to its offsets; states of older versions have no checksums."""
+
         def log(seed: int, name: str, place: int, columns: Sequence[str] | None) -> CsvLog:
-            where = self.folder.scratch(seed) / name
-            return CsvLog.resume(where, offsets[seed][place], columns) if offsets else CsvLog(where, columns)
+            where, key = self.folder.scratch(seed) / name, str(seed)
+            if not offsets:
+                return CsvLog(where, columns)
+            checksum = checksums[key][place] if key in checksums else None
+            return CsvLog.resume(where, offsets[key][place], columns, checksum)
 
         self.iterations = {s: log(s, records.ITERATIONS, 0, None) for s in self.seeds}
         self.evaluations = {s: log(s, records.EVALUATIONS, 1, records.EVALUATION_COLUMNS) for s in self.seeds}
@@ -348,7 +368,9 @@ class Run:
             "git": records.git_state(),
             "path": self.path.record(),
             "exact_resume": self.env.spec.exact_resume,
-            "score": records.score_summary(scratch / records.EVALUATIONS, scratch / records.FINAL),
+            "score": records.score_summary(
+                scratch / records.EVALUATIONS, scratch / records.FINAL if where is None else None
+            ),
             "volatile": {
                 **self.volatile,
                 "host": machine_kind(),
@@ -370,6 +392,15 @@ class Run:
     def _closers(self) -> list[Callable[[], None]]:
         logs = [*self.iterations.values(), *self.evaluations.values()]
         return [*(log.close for log in logs), self.evaluator.close, self.env.close]
+
+
+@contextmanager
+def _start_afresh_by_deleting(folder: Path) -> Iterator[None]:
+    """A saved state that cannot be used: say how to go on without it."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{error}; delete {folder} to start afresh") from error
 
 
 def machine_kind() -> str:

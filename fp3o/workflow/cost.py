@@ -22,7 +22,7 @@ from typing import Any
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import layout
+from fp3o.runs import layout, records
 from fp3o.runs.atomic import write_atomically
 from fp3o.workflow.manifest import write_json
 
@@ -74,8 +74,7 @@ def _train(suite: config.Suite, cell: config.Cell, iterations: int, path: str) -
     for key, value in values.items():
         command += ["--set", f"{key}={value}"]
     subprocess.run(command, check=True)
-    document: dict[str, Any] = json.loads((folder / "run.json").read_text())
-    return document
+    return records.read_run(folder / records.RUN)
 
 
 def table(suite: config.Suite) -> str:

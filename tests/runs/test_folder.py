@@ -16,10 +16,11 @@ import pytest
 from fp3o.config import Cell, Plan, resolve
 from fp3o.errors import UserError
 from fp3o.runs import records
-from fp3o.runs.folder import Interrupt, Interrupted, RunFolder
+from fp3o.runs.folder import RunFolder
+from fp3o.runs.interrupt import Interrupt, Interrupted, StoppedEarly
 from fp3o.runs.layout import scratch_directory
 
-FILES = (records.EVALUATIONS, records.ITERATIONS, records.CHECKPOINT)
+FILES = (records.EVALUATIONS, records.ITERATIONS, records.FINAL, records.CHECKPOINT)
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def work(folder: RunFolder) -> None:
 
 
 def document(run_document: dict[str, Any], plan: Plan, seed: int) -> dict[str, Any]:
-    return {**run_document, "cell": plan.cell.id, "digest": plan.digest, "seed": seed}
+    return {**run_document, **plan.configuration(), "digest": plan.digest, "seed": seed}
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -274,10 +275,53 @@ def test_no_lock_files_are_left(tmp_path: Path, plan: Plan) -> None:
     assert not list((tmp_path / "scratch").rglob("*.lock"))
 
 
+def test_leftovers_go_with_the_next_command(tmp_path: Path, plan: Plan, run_document: dict[str, Any]) -> None:
+    """A process killed while it started, and one killed after its run's end."""
+    finish(folder_of(tmp_path, plan), run_document)
+    folder = folder_of(tmp_path, plan)
+    scratch = scratch_directory(tmp_path / "scratch", plan, (0, 1))
+    (scratch / "seed-0").mkdir(parents=True)
+    (scratch / "resume.safetensors").write_bytes(b"state")
+    (scratch.parent / "seed-0.lock").write_text("{}")
+    for place in (folder.output(0).parent, scratch):
+        (place / ".probe-seed-0").write_bytes(b"0")
+        (place / "..probe-seed-0.partial").write_bytes(b"0")
+    running = scratch_directory(tmp_path / "scratch", plan, (0, 2))  # seed 2 is still to come
+    running.mkdir()
+    (running / "resume.safetensors").write_bytes(b"state")
+    folder.tidy()
+    assert list(tree(tmp_path / "scratch")) == [str((running / "resume.safetensors").relative_to(tmp_path / "scratch"))]
+    assert not list((tmp_path / "runs").rglob("*probe*"))
+    assert folder.unfinished() == ()
+
+
+def test_nothing_to_tidy_writes_nothing(tmp_path: Path, plan: Plan, run_document: dict[str, Any]) -> None:
+    finish(folder_of(tmp_path, plan), run_document)
+    assert not (tmp_path / "scratch").exists() or not list((tmp_path / "scratch").iterdir())
+    before = sorted(tmp_path.rglob("*"))
+    folder_of(tmp_path, plan).tidy()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_at_the_start_is_not_held_back(number: signal.Signals, code: int) -> None:
+    with Interrupt(), pytest.raises(StoppedEarly, match="nothing was lost") as stopped:
+        signal.raise_signal(number)
+    assert stopped.value.exit_code == code
+
+
+def test_a_signal_is_acknowledged_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    with Interrupt() as interrupt:
+        interrupt.hold()
+        signal.raise_signal(signal.SIGTERM)
+        assert capfd.readouterr().err == "fp3o: SIGTERM: saving after this iteration; again to stop at once\n"
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_sets_a_flag(number: signal.Signals, code: int) -> None:
     before = signal.getsignal(number)
     with Interrupt() as interrupt:
+        interrupt.hold()
         assert not interrupt
         interrupt.raise_if_set()
         signal.raise_signal(number)
@@ -299,6 +343,7 @@ def in_a_terminal() -> Iterator[None]:
 @pytest.mark.usefixtures("in_a_terminal")
 def test_the_second_signal_is_not_held_back() -> None:
     with Interrupt() as interrupt:
+        interrupt.hold()
         signal.raise_signal(signal.SIGINT)
         assert interrupt
         with pytest.raises(KeyboardInterrupt):

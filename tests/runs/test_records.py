@@ -223,3 +223,21 @@ def test_provenance() -> None:
     git = records.git_state()
     assert git is None or len(git["commit"]) == 40
     json.dumps([versions, git])
+
+
+def test_resume_refuses_altered_bytes(tmp_path: Path) -> None:
+    log = CsvLog(tmp_path / "a.csv")
+    log.append([{"iteration": 0, "loss": 1.5}])
+    offset, checksum = log.flush(), log.checksum
+    log.append([{"iteration": 1, "loss": 2.5}])
+    log.close()
+    resumed = CsvLog.resume(log.path, offset, checksum=checksum)
+    assert resumed.checksum == checksum
+    resumed.append([{"iteration": 1, "loss": 2.5}])
+    resumed.close()
+    assert resumed.checksum == records.sha256_of(log.path)
+    before = log.path.read_bytes()
+    log.path.write_bytes(before.replace(b"1.5", b"1.6"))
+    with pytest.raises(UserError, match=r"a\.csv was altered since the state was saved"):
+        CsvLog.resume(log.path, offset, checksum=checksum)
+    CsvLog.resume(log.path, offset).close()  # A state saved by an older version has no checksum.

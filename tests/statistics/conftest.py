@@ -62,25 +62,32 @@ def write_run() -> WriteRun:
         folder.mkdir(parents=True)
         wins, agents = cell.startswith("smac/"), 2 if cell.startswith("mpe/") else 1
         batch = resolved.settings.rollout_length * resolved.settings.rollout_threads
-        stride = max(1, resolved.iterations // evaluations)
+        stride = max(1, resolved.iterations // max(1, evaluations))
         rows: list[str] = [",".join(records.EVALUATION_COLUMNS)]
         for place in range(evaluations):
             iteration = place * stride
             level = score * min(1.0, place / (evaluations - 12)) if evaluations > 12 else score
-            for episode in range(32):
+            for episode in range(resolved.settings.evaluation_episodes):
                 if wins:  # level in percent, on the grid of 32 episodes
                     won = str(int(episode < round(level * 32 / 100)))
                     rows.append(f"{iteration * batch},{iteration},{episode},{20 * level / 100:.6g},{0:.6g},{won},60")
                 else:
                     value = (level + (episode - 15.5) * 0.25) * agents
                     rows.append(f"{iteration * batch},{iteration},{episode},{value:.6g},{value / agents:.6g},,25")
-        (folder / records.EVALUATIONS).write_text("\n".join(rows) + "\n")
+        # A run that diverged before its first evaluation has an empty file.
+        (folder / records.EVALUATIONS).write_text("\n".join(rows) + "\n" if evaluations else "")
         extra = columns or {}
         lines = [",".join(("iteration", "env_steps", *ITERATION_COLUMNS, *extra))]
         for iteration in range(1, 41):
             numbers = [iteration, iteration * batch, -0.01, 0.5, 1.4 - iteration / 100, 0.1, 0.7]
             lines.append(",".join(f"{number:.6g}" for number in [*numbers, *(f(iteration) for f in extra.values())]))
         (folder / records.ITERATIONS).write_text("\n".join(lines) + "\n")
+        diverged = (changes or {}).get("status") == "diverged"
+        count = resolved.settings.final_episodes
+        if count > resolved.settings.evaluation_episodes and not diverged:
+            # As many episodes as the cell asks for: the given ones over and over, or like the last evaluation.
+            spread = 8 * (np.arange(count) - (count - 1) / 2) / count
+            final = (score + spread if final is None else np.resize(final, count)).tolist()
         if final is not None:
             table = [",".join(records.FINAL_COLUMNS)]
             table += [f"{place},{value * agents:.6g},{value:.6g},,25" for place, value in enumerate(final)]

@@ -107,7 +107,7 @@ def test_marl_eval_structure(tmp_path: Path, write_run: Any) -> None:
     assert set(task) == {"fp3o_none", "mappo_none"}
     lengths = {len(run) for algorithm in task.values() for run in algorithm.values()}
     assert lengths == {21}  # 20 steps and absolute_metrics
-    assert task["fp3o_none"]["seed_0"]["absolute_metrics"] == {"return_per_agent": [-4.0, -6.0]}
+    assert task["fp3o_none"]["seed_0"]["absolute_metrics"] == {"return_per_agent": [-4.0, -6.0] * 500}
     assert task["fp3o_none"]["seed_1"]["step_19"]["return_per_agent"] == [-5.0]
     counts = [task["fp3o_none"]["seed_1"][f"step_{k}"]["step_count"] for k in range(20)]
     assert counts == sorted(set(counts))

@@ -104,7 +104,7 @@ def test_the_engine_is_named_and_never_mixed(data: SuiteRuns, tmp_path: Path, wr
     table = build(SuiteRuns(data.suite, tmp_path), "table-smac")
     assert "simulated by the embedded engine, revision" in tables.to_markdown(table)
     assert "embedded engine is not StarCraft II" in tables.to_latex(table)
-    changed = {"options": {"backend": "starcraft2"}}
+    changed = {"environment": {"engine": "starcraft2"}}
     write_run(tmp_path, "smac/3s5z/full/mappo", 0, 90.0, suite="paper", changes=changed)
     with pytest.raises(UserError, match="would mix engines"):
         build(SuiteRuns(data.suite, tmp_path), "table-smac")

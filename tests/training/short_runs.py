@@ -11,7 +11,7 @@ import pytest
 
 from fp3o.config import Cell, Plan, Scalar, resolve
 from fp3o.runs import records
-from fp3o.runs.folder import Interrupted
+from fp3o.runs.interrupt import Interrupted
 from fp3o.training import loop
 from fp3o.training.progress import Progress
 

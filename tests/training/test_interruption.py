@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fp3o.runs import records
+from fp3o.runs import checkpoint, records
 
 CELL = "matrix/two-step/partial/fp3o"
 ITERATIONS = 6
@@ -146,8 +146,64 @@ def test_foreign_and_damaged_states_are_refused(tmp_path: Path) -> None:
         codes, said = play([(0, 0, command(tmp_path / "a"))])
         assert codes == [2], said
         assert message in said.splitlines()[-1]
+        assert said.splitlines()[-1].endswith(f"; delete {state.parent} to start afresh")
         assert state.read_bytes() == content
         assert not results(tmp_path / "a")
+
+
+@pytest.mark.parametrize("name", [records.ITERATIONS, records.EVALUATIONS])
+def test_altered_files_in_progress_are_refused(tmp_path: Path, unbroken: dict[str, Any], name: str) -> None:
+    codes, said = play([(12, signal.SIGTERM, command(tmp_path))])
+    assert codes == [143], said
+    (state,) = tmp_path.rglob("resume.safetensors")
+    path = state.parent / "seed-1" / name
+    good = path.read_bytes()
+    altered = good.replace(b"0,64", b"0,65", 1) if name == records.ITERATIONS else good.replace(b"64,0", b"65,0", 1)
+    assert altered != good
+    path.write_bytes(altered)
+    codes, said = play([(0, 0, command(tmp_path))])
+    assert codes == [2], said
+    assert f"cannot resume: {path} was altered since the state was saved" in said.splitlines()[-1]
+    assert path.read_bytes() == altered
+    path.write_bytes(good)
+    codes, said = play([(0, 0, command(tmp_path))])
+    assert codes == [0], said
+    assert results(tmp_path) == unbroken
+
+
+def test_a_state_of_an_older_version_goes_on(tmp_path: Path, unbroken: dict[str, Any]) -> None:
+    """It has no checksums of its files in progress."""
+    codes, said = play([(12, signal.SIGTERM, command(tmp_path))])
+    assert codes == [143], said
+    (state,) = tmp_path.rglob("resume.safetensors")
+    tensors, metadata = checkpoint.load(state)
+    del metadata["checksums"]
+    checkpoint.save(state, tensors, metadata)
+    codes, said = play([(0, 0, command(tmp_path))])
+    assert codes == [0], said
+    assert results(tmp_path) == unbroken
+
+
+def test_killed_after_its_end(tmp_path: Path, unbroken: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a process killed after the last publication left in scratch goes with the next command."""
+    codes, said = play([(last_write(tmp_path / "count"), signal.SIGKILL, command(tmp_path / "runs"))])
+    assert codes == [-signal.SIGKILL], said
+    assert list((tmp_path / "runs").rglob("*.lock"))
+    assert list((tmp_path / "runs").rglob("resume.safetensors"))
+    assert results(tmp_path / "runs") == unbroken
+    codes, said = play([(0, 0, command(tmp_path / "runs"))])
+    assert codes == [0], said
+    assert "already finished, nothing to do" in said
+    assert not list((tmp_path / "runs" / "scratch").rglob("*"))
+    assert results(tmp_path / "runs") == unbroken
+
+
+def last_write(out: Path) -> int:
+    """How often an unbroken run forces something to disk."""
+    script = DRIVER.replace("    cli.main(arguments)", "    try: cli.main(arguments)\n    finally: os._exit(count)")
+    attempt = json.dumps([(0, 0, command(out))])
+    done = subprocess.run([sys.executable, "-c", script, attempt], capture_output=True, text=True, check=True)
+    return int(done.stdout)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

@@ -57,11 +57,16 @@ def publish(folder: Path, resolved: config.Plan, seed: int, seeds: tuple[int, ..
     for iteration in range(1, ITERATIONS + 1):
         value = 100 * number(resolved.cell.id, resolved.digest, seed, iteration)
         won = int(value > 50) if resolved.cell.domain == "smac" else ""
-        rows.append(f"{iteration * 100},{iteration},0,{value:.6g},{value:.6g},{won},10")
+        tail = f"{value:.6g},{value:.6g},{won},10"
+        rows += [f"{iteration * 100},{iteration},{k},{tail}" for k in range(resolved.settings.evaluation_episodes)]
     write_atomically(folder / "evaluations.csv", ("\n".join(rows) + "\n").encode())
+    files = ["evaluations.csv", "iterations.csv", "checkpoint.safetensors"]
+    if resolved.settings.final_episodes > resolved.settings.evaluation_episodes:
+        last = [f"{episode},{value:.6g},{value:.6g},,10" for episode in range(resolved.settings.final_episodes)]
+        write_atomically(folder / "final.csv", "\n".join([",".join(records.FINAL_COLUMNS), *last, ""]).encode())
+        files.append("final.csv")
     write_atomically(folder / "iterations.csv", b"iteration,entropy\n1,0.5\n")
     write_atomically(folder / "checkpoint.safetensors", repr((resolved.digest, seed)).encode())
-    files = ("evaluations.csv", "iterations.csv", "checkpoint.safetensors")
     records.write_run(
         folder / "run.json",
         {
@@ -81,7 +86,7 @@ def publish(folder: Path, resolved: config.Plan, seed: int, seeds: tuple[int, ..
             "path": {"mode": "eager", "torch": "none", "threads": 1, "device": "cpu"},
             "exact_resume": True,
             "sha256": {name: records.sha256_of(folder / name) for name in files},
-            "score": records.score_summary(folder / "evaluations.csv"),
+            "score": records.score_summary(folder / "evaluations.csv", folder / "final.csv"),
             "volatile": {
                 "seconds": {"rollout": 1.0, "update": 1.0, "evaluation": 1.0, "total": 3.0},
                 "resumes": resumes,

@@ -1,0 +1,132 @@
+"""Whether a run folder is what its trainer left: the check behind every table, figure, summary and resumed command.
+
+run.json says what was run and holds a checksum of every file. It is believed only if it names the folder it lies in,
+its digest is that of the settings it shows, and the files it describes are there unaltered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fp3o.config.resolution import digest_of
+from fp3o.errors import UserError
+from fp3o.runs import records
+
+
+class RunId(NamedTuple):
+    """Which run a folder should hold; the digest stands for settings, options, protocol and engine revision."""
+
+    cell: str
+    digest: str
+    seed: int
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> RunId:
+        """The run a run.json says it is."""
+        return cls(document["cell"], document["digest"], document["seed"])
+
+
+def remedy(folder: Path) -> str:
+    """How to get a good run back; the end of every message here."""
+    return f"delete {folder}, then `dvc pull` it or train it again"
+
+
+def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[str] | None = None) -> dict[str, Any]:
+    """run.json of a folder whose files (all, or those named) are unaltered; anything else is a UserError.
+
+    Without `expected` the run may lie anywhere.
+    """
+    path = folder / records.RUN
+    try:
+        document = records.read_run(path)
+    except UserError as error:
+        raise UserError(f"{error}; {remedy(folder)}") from error
+    for name, value in (expected or RunId.of(document))._asdict().items():
+        if document[name] != value:
+            raise UserError(f"{path} is another run: its {name} is {document[name]}, not {value}; {remedy(folder)}")
+    parts = {name: document[name] for name in ("protocol", "revision", "cell", "settings", "options")}
+    if digest_of(parts) != document["digest"]:
+        raise UserError(
+            f"{path} was altered: its settings, protocol or revision do not give its digest; {remedy(folder)}"
+        )
+    for name in sorted(needed(document)):
+        if name not in document["sha256"]:
+            raise UserError(f"{path} has no checksum of {name}; {remedy(folder)}")
+    for name in document["sha256"] if files is None else files:
+        if name in document["sha256"]:
+            _check_file(folder, name, document["sha256"][name])
+    return document
+
+
+def needed(document: Mapping[str, Any]) -> set[str]:
+    """Files a run of these settings leaves; a diverged one has no final policy to score."""
+    settings = document["settings"]
+    names = {records.EVALUATIONS, records.ITERATIONS, records.CHECKPOINT}
+    scored = document["score"]["source"] == records.FINAL
+    if scored or (document["status"] == "finished" and has_final(settings)):
+        names.add(records.FINAL)
+    return names
+
+
+def has_final(settings: Mapping[str, Any]) -> bool:
+    """Whether the final policy is scored on episodes of its own, in final.csv."""
+    return bool(settings["final_episodes"] > settings["evaluation_episodes"])
+
+
+def _check_file(folder: Path, name: str, checksum: str) -> None:
+    path = folder / name
+    try:
+        found = records.sha256_of(path)
+    except FileNotFoundError:
+        raise UserError(f"{folder} has run.json but no {name}; {remedy(folder)}") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}; {remedy(folder)}") from error
+    if found != checksum:
+        raise UserError(f"{path} does not match run.json; {remedy(folder)}")
+
+
+class Tables(NamedTuple):
+    """What scores are made of."""
+
+    evaluations: records.Columns
+    final: records.Columns | None
+
+
+def read_tables(folder: Path, document: Mapping[str, Any]) -> Tables:
+    """The episodes of a verified run, whole and finite, and giving the score that run.json shows."""
+    evaluations = _readable(folder, records.EVALUATIONS, records.read_evaluations)
+    _check_episodes(folder, records.EVALUATIONS, evaluations, evaluations["env_steps"], document)
+    final = None
+    if records.FINAL in document["sha256"]:
+        final = _readable(folder, records.FINAL, records.read_final)
+        _check_episodes(folder, records.FINAL, final, np.zeros(len(final["episode"])), document)
+    if records.summary_of(evaluations, final) != document["score"]:
+        raise UserError(f"{folder / records.RUN} shows another score than its files give; {remedy(folder)}")
+    return Tables(evaluations, final)
+
+
+def _readable(folder: Path, name: str, read: Callable[[Path], records.Columns]) -> records.Columns:
+    try:
+        return read(folder / name)
+    except UserError as error:
+        raise UserError(f"{error}; {remedy(folder)}") from error
+
+
+def _check_episodes(
+    folder: Path, name: str, table: records.Columns, groups: np.ndarray[Any, Any], document: Mapping[str, Any]
+) -> None:
+    """Every evaluation has the same episodes, numbered from 0; only a diverged run may show numbers gone wrong."""
+    count = document["settings"]["final_episodes" if name == records.FINAL else "evaluation_episodes"]
+    starts = np.unique(groups)
+    wanted = np.tile(np.arange(count), len(starts))
+    if not np.array_equal(table["episode"], wanted) or not np.array_equal(groups, np.repeat(starts, count)):
+        raise UserError(f"{folder / name} misses rows: expected {count} episodes per evaluation; {remedy(folder)}")
+    if not len(starts) and document["status"] == "finished":
+        raise UserError(f"{folder / name} has no rows; {remedy(folder)}")
+    columns = [table[key] for key in ("return", "return_per_agent", "length")]
+    if document["status"] == "finished" and not all(np.isfinite(column).all() for column in columns):
+        raise UserError(f"{folder / name} holds numbers that are not finite; {remedy(folder)}")
