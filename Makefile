@@ -7,7 +7,7 @@ export DVC_NO_ANALYTICS := 1
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup setup-dev reproduce paper lint test test-workflow test-generic test-slow lock lock-check
+.PHONY: setup setup-dev reproduce paper lint test smoke test-workflow test-generic test-slow lock lock-check
 
 # What runs; `setup-dev` adds what tests and lints.
 setup: .venv/installed
@@ -45,7 +45,12 @@ FAST := not workflow and not slow and not slurm and not s3
 test: lint
 	$(BIN)/pytest -n 2 -m "$(FAST)"
 
-# The workflow as a whole: DVC, edits, interruptions, and the smoke suite from training to the report.
+# Every domain and every rule with the real trainer: training, tables, figures, report.
+smoke: setup-dev
+	$(BIN)/snakemake --workflow-profile profiles/smoke
+	$(BIN)/fp3o status --suite smoke
+
+# DVC, edits and interruptions: the workflow with a trainer that takes no time.
 test-workflow: setup-dev
 	$(BIN)/pytest -n 2 -m workflow
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from harness import Checkout
 
-pytestmark = pytest.mark.workflow
-
 SMOKE = ("--workflow-profile", "profiles/smoke")
 
 
+@pytest.mark.slow  # `make smoke` in CI trains the same in the checkout itself, where kernels are compiled already
 def test_every_domain_and_rule_with_the_real_trainer(checkout: Checkout) -> None:
     checkout.run("git", "init", "--quiet")
     checkout.commit("Start")
@@ -31,6 +30,7 @@ def test_every_domain_and_rule_with_the_real_trainer(checkout: Checkout) -> None
     assert not (checkout.path / "results/paper/tables").exists()
 
 
+@pytest.mark.workflow
 def test_snakemakes_own_report_has_every_table(trained: Checkout) -> None:
     trained.snakemake("--report", "report.zip")
     with zipfile.ZipFile(trained.path / "report.zip") as archive:
@@ -41,6 +41,7 @@ def test_snakemakes_own_report_has_every_table(trained: Checkout) -> None:
     assert "figure-mamujoco.png" in text
 
 
+@pytest.mark.workflow
 def test_a_table_with_a_missing_seed_says_so(trained: Checkout) -> None:
     next(trained.path.glob("results/paper/runs/smac/3s5z/full/happo/*/seed-2/run.json")).unlink()
     # The manifest knows that run, so the guard would ask for a pull first.
