@@ -41,6 +41,8 @@ def start(checkout: Checkout, journal: Path, seconds: str = "0.3") -> subprocess
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        # A shell's background job ignores Ctrl-C, and what it starts inherits that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 
