@@ -8,7 +8,7 @@ The data stands in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/<suit
 
 from fp3o.config.cells import Cell
 from fp3o.config.differences import Change, changes
-from fp3o.config.resolution import PROTOCOL, Plan, canonical_json, option_names, resolve, setting_names
+from fp3o.config.resolution import PROTOCOL, Plan, canonical_json, check_agents, option_names, resolve, setting_names
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
 from fp3o.config.settings import Settings
 from fp3o.config.sharings import SHARINGS
@@ -31,6 +31,7 @@ __all__ = [
     "canonical_json",
     "catalogue",
     "changes",
+    "check_agents",
     "checkout",
     "data_root",
     "domains",

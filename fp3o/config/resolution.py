@@ -228,6 +228,13 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
         raise refuse(f"env = {options.env!r} is not allowed; allowed: module:factory of a ParallelEnv, {names}")
 
 
+def check_agents(plan: Plan, agents: int) -> None:
+    """What can be checked only once the environment is there."""
+    blocks = plan.settings.blocks
+    if "blocks" in setting_names(plan.cell) and blocks > agents:
+        raise UserError(f"{plan.cell.id}: blocks = {blocks} for {agents} agents is not allowed; allowed: 0 … {agents}")
+
+
 MOST_DIVISORS = 12
 
 

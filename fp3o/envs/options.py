@@ -170,6 +170,9 @@ OPTIONS: dict[str, type[Any]] = {
 # Bumped by hand when an engine's numbers change (a pinned digest test per engine notices); part of every run's hash.
 REVISIONS: dict[str, int] = {"mamujoco": 1, "mpe": 1, "smac": 2, "smac/starcraft2": 1, "pettingzoo": 1, "matrix": 1}
 
+# KiB one environment takes, from above: what a thousand of them add to a process. Pettingzoo's: assumed.
+SLOT_KIB: dict[str, int] = {"mamujoco": 100, "mpe": 4, "smac": 200, "pettingzoo": 1000, "matrix": 2}
+
 
 def revision(domain: str, options: Any) -> int:
     """Of the engine that these options choose."""

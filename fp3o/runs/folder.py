@@ -92,6 +92,8 @@ class RunFolder:
         self.requested = tuple(sorted(seeds))
         self._runs_root = runs_root
         self._scratch_root = scratch_root
+        self._there = _existing(runs_root), _existing(scratch_root)
+        """The nearest folders that were there before."""
         self._locks: list[Lock] = []
         self.seeds: tuple[int, ...] = ()
         """What is to be trained, in this order; known once entered. Empty: everything is finished."""
@@ -139,10 +141,12 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._release()
+        # A refused run leaves nothing, not even the roots it made.
+        runs, scratch = self._there if isinstance(error, UserError) else (self._runs_root, self._scratch_root)
         for seed in self.seeds:
-            _drop_empty(self.scratch(seed), self._scratch_root)
-            _drop_empty(self.output(seed).parent, self._runs_root)
-        _drop_empty(scratch_directory(self._scratch_root, self.plan, self.requested).parent, self._scratch_root)
+            _drop_empty(self.scratch(seed), scratch)
+            _drop_empty(self.output(seed).parent, runs)
+        _drop_empty(scratch_directory(self._scratch_root, self.plan, self.requested).parent, scratch)
 
     def tidy(self) -> None:
         """Where everything is finished, remove what a process killed after the end of its run could not."""
@@ -213,6 +217,11 @@ def _make_folder(folder: Path) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
             raise UserError(f"cannot write {folder}: it is a file, not a folder") from None
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next((place for place in (folder, *folder.parents) if place.exists()), folder)
 
 
 def _drop_empty(folder: Path, root: Path) -> None:

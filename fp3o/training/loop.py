@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from fp3o.config import Plan
+from fp3o.config import Plan, check_agents
 from fp3o.envs import make
 from fp3o.envs.interface import Episode, slot_seeds
 from fp3o.errors import UserError
@@ -28,6 +28,7 @@ from fp3o.runs import checkpoint, records, verify
 from fp3o.runs.folder import RunFolder, now
 from fp3o.runs.interrupt import Interrupt
 from fp3o.runs.records import CsvLog, Value
+from fp3o.training import memory
 from fp3o.training.allocator import keep_freed_memory
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.execution import ComputePath, choose
@@ -93,6 +94,7 @@ class Run:
             path = self._same_path(path, saved[1]["path"], allow_path_change, notes)
         self.path = path
         cell, settings = plan.cell, plan.settings
+        memory.check_environments(plan, len(self.seeds))
         self.env = make(
             cell.domain,
             cell.task,
@@ -100,6 +102,12 @@ class Run:
             threads=path.threads,
             options=plan.options,
         )
+        try:
+            check_agents(plan, self.env.spec.agents)
+            memory.check(plan, self.env.spec, len(self.seeds), path.device)
+        except UserError:
+            self.env.close()
+            raise
         owners = sharing(cell.sharing, self.env.spec.agent_types)
         initial = initialise(*networks(self.env.spec, owners, cell.algorithm, settings), self.seeds)
         self.learner = Learner(
