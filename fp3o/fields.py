@@ -205,6 +205,13 @@ def restored(values: Mapping[str, Any], kind: type[T]) -> T:
     return kind(**{**later, **values})
 
 
+def checked(values: T, where: str) -> T:
+    """A dataclass whose every field has a value that is allowed."""
+    for name, field in declared(type(values)).items():
+        field.parse(getattr(values, name), where)
+    return values
+
+
 def shown(value: object, longest: int = LONGEST_SHOWN) -> str:
     """A value as users write it, on one line; long ones are cut."""
     if isinstance(value, bool):

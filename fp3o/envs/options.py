@@ -77,7 +77,7 @@ class SmacOptions:
     """agent: what the paper trained on (last actions, agent id, agent-specific state). default: the smac package's."""
     profile: Literal["liberty", "legacy"] = "liberty"
     """Unit data of the embedded engine. liberty: what SMAC's maps load. legacy: Legacy of the Void, for comparison."""
-    choke_width: Annotated[float, Bounds(2, 6)] = 4.0
+    choke_width: Annotated[float, Bounds(1, 6)] = 4.0
     """Cells between the corridor map's chambers; the map archive allows 2 to 6."""
 
     def __post_init__(self) -> None:

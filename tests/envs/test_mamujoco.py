@@ -451,7 +451,7 @@ def test_errors_name_what_is_allowed() -> None:
         ({"slots": 0}, "1 or more"),
         ({"slots": 1, "threads": -1}, "0 to let the engine choose"),
         ({"slots": 1, "options": MamujocoOptions(reacher_goal="ring")}, "allowed: square, disc"),  # type: ignore[arg-type]
-        ({"slots": 1, "options": MamujocoOptions(episode_limit=0)}, "allowed: 1 or more"),
+        ({"slots": 1, "options": MamujocoOptions(episode_limit=0)}, "episode_limit = 0 is not allowed; allowed: 1 … "),
     ):
         with pytest.raises(UserError, match=message):
             make("reacher-2x1", **bad)  # type: ignore[arg-type]

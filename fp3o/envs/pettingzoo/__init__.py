@@ -7,10 +7,9 @@ from fp3o.envs.options import KNOWN_ENVIRONMENTS, PettingzooOptions
 from fp3o.envs.pettingzoo.check import Report, check
 from fp3o.envs.pettingzoo.engine import PettingzooBatch
 from fp3o.errors import UserError
+from fp3o.fields import checked
 
 __all__ = ["Report", "check", "make"]
-
-REWARDS = ("mean", "sum", "own")
 
 
 def make(task: str, slots: int, *, auto_reset: bool, threads: int, options: PettingzooOptions) -> BatchEnv:
@@ -21,8 +20,4 @@ def make(task: str, slots: int, *, auto_reset: bool, threads: int, options: Pett
             f"unknown environment {env!r} in pettingzoo/{task}; "
             f"allowed: env=module:factory, or one of {', '.join(KNOWN_ENVIRONMENTS)}"
         )
-    if options.reward not in REWARDS:
-        raise UserError(f"reward = {options.reward!r} in pettingzoo/{task}; allowed: {', '.join(REWARDS)}")
-    if options.timeout <= 0 or options.episode_limit < 1:
-        raise UserError(f"timeout and episode_limit in pettingzoo/{task} must be positive")
-    return PettingzooBatch(task, env, slots, auto_reset, threads, options)
+    return PettingzooBatch(task, env, slots, auto_reset, threads, checked(options, f"pettingzoo/{task}"))
