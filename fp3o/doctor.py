@@ -197,7 +197,7 @@ _CHECKS: tuple[tuple[str, bool, Callable[[], str], str], ...] = (
     ("SMAC maps", False, _maps, "SMAC_Maps.zip from the releases of oxwhirl/smac, unpacked into $SC2PATH/Maps"),
     ("smac package", False, _smac, "pip install git+https://github.com/oxwhirl/smac (not the package smac of PyPI)"),
     ("Snakemake", False, _snakemake, "pip install 'snakemake>=9.10'; without it cells are trained one by one"),
-    ("DVC", False, _dvc, "pip install 'dvc>=3.60'; without it shipped runs cannot be pulled"),
+    ("DVC", False, _dvc, "pip install 'dvc>=3.60'; without it no remote of one's own and no `dvc repro`"),
     ("git", False, _git, "apt install git; without it run.json cannot name the commit"),
     ("TensorBoard", False, _tensorboard, "pip install tensorboard; CSV files are written in any case"),
     ("rendering", False, _rendering, "apt install libegl1 libgl1-mesa-dri, or libosmesa6, to draw MuJoCo episodes"),

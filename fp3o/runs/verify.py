@@ -32,7 +32,7 @@ class RunId(NamedTuple):
 
 def remedy(folder: Path) -> str:
     """How to get a good run back; the end of every message here."""
-    return f"delete {folder}, then `dvc pull` it or train it again"
+    return f"delete {folder}, then `fp3o pull` it or train it again"
 
 
 def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[str] | None = None) -> dict[str, Any]:

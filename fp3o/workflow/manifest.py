@@ -12,7 +12,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout
 from fp3o.runs.atomic import write_atomically
+from fp3o.runs.verify import RunId, read_verified
 from fp3o.workflow import jobs, objects
 
 LOG_LINES = 20
@@ -75,17 +76,19 @@ def manifest_path(suite: str) -> Path:
     return layout.suite_root(suite) / "manifest.json"
 
 
-def manifest(suite: config.Suite) -> dict[str, Any]:
+def manifest(suite: config.Suite, without: Container[str] = ()) -> dict[str, Any]:
     """The planned runs that exist, here or in DVC, by run id. Only what repeats exactly goes in: no times or hosts.
 
-    A run that is saved and not pulled keeps its entry: without it the guard would let everything be trained again.
+    A run that is saved and not pulled keeps its entry: without it the guard would let everything be trained again. So
+    does one in `without`, folders of runs that are here and damaged; any other damaged one is an error.
     """
     runs: dict[str, Any] = {}
     away = _saved_entries(suite)
     for run in planned_runs(suite):
         path = run.document(suite.name)
-        if path.is_file():
-            runs[run.id] = _entry(run, json.loads(path.read_text()))
+        name = path.parent.relative_to(layout.suite_root(suite.name) / "runs").as_posix()
+        if path.is_file() and name not in without:
+            runs[run.id] = _entry(run, read_verified(path.parent, RunId(run.plan.cell.id, run.plan.digest, run.seed)))
         elif (entry := away(run)) is not None:
             runs[run.id] = entry
     return {"suite": suite.name, "runs": runs}
@@ -113,7 +116,10 @@ def _saved_entries(suite: config.Suite) -> Callable[[PlannedRun], dict[str, Any]
     locked = objects.listing(objects.listing_name(objects.lock_text()), where) or {}
     path = manifest_path(suite.name)
     text = objects.committed(path, "") or objects.committed(path)
-    known: dict[str, dict[str, Any]] = json.loads(text)["runs"] if text else {}
+    try:
+        known: dict[str, dict[str, Any]] = json.loads(text)["runs"] if text else {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} as git has it cannot be read ({error}): `git checkout HEAD {path}`") from None
 
     def entry(run: PlannedRun) -> dict[str, Any] | None:
         md5 = locked.get(f"{run.plan.cell.id}/{run.plan.digest}/seed-{run.seed}/run.json")

@@ -23,6 +23,7 @@ from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout, records
 from fp3o.runs.atomic import disk_errors
+from fp3o.runs.verify import RunId, read_verified
 from fp3o.workflow import jobs, manifest, objects
 from fp3o.workflow.objects import STAGE, STORE, TRACKED, Listing, Setup
 
@@ -57,13 +58,14 @@ def save(message: str = "") -> Outcome:
         replaced = {objects.run_of(path) for path in here}
         wanted = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in replaced} | here
         record(wanted, where)
-        manifest.write_json(manifest.manifest_path(TRACKED), manifest.manifest(suite))
+        manifest.write_json(manifest.manifest_path(TRACKED), manifest.manifest(suite, problems))
         runs = {objects.run_of(path) for path in wanted}
         place = f"{STORE}/" if where.in_git else f"DVC's remote {where.remote}"
         lines = [f"{len(wanted)} files of {len(runs)} runs are in {place}"]
         if away := runs - replaced:
             lines.append(f"{len(away)} of these runs are not here and stay as they were saved")
-        return Outcome(lines + _stage_in_git(message, wanted, where, suite), problems)
+        named = [f"not saved: {text}" for text in problems.values()]
+        return Outcome(lines + _stage_in_git(message, wanted, where, suite), named)
 
 
 @contextlib.contextmanager
@@ -108,17 +110,17 @@ def _saved_documents() -> Iterator[Path]:
         yield objects.runs_folder() / run["cell"] / run["digest"] / f"seed-{run['seed']}" / records.RUN
 
 
-def _finished_here(where: Setup) -> tuple[Listing, list[str]]:
-    """Files of every finished run of this checkout, put into the cache; a line for each run that is damaged."""
+def _finished_here(where: Setup) -> tuple[Listing, dict[str, str]]:
+    """Files of every finished run of this checkout, put into the cache; for each run that is damaged, why."""
     found: Listing = {}
-    problems: list[str] = []
+    problems: dict[str, str] = {}
     root = objects.runs_folder()
     for document in sorted(root.glob(f"*/*/*/*/*/*/{records.RUN}")):
         folder = document.parent
         try:
             contents = _checked_contents(folder)
         except UserError as error:
-            problems.append(f"not saved: {error}")
+            problems[folder.relative_to(root).as_posix()] = str(error)
             continue
         except FileNotFoundError:
             continue  # A sweep has begun to train it again: for the next save.
@@ -130,23 +132,14 @@ def _finished_here(where: Setup) -> tuple[Listing, list[str]]:
 
 
 def _checked_contents(folder: Path) -> dict[str, bytes]:
-    """The bytes of a run's files, read once, each as run.json says."""
-    document = records.read_run(folder / records.RUN)
-    cell, digest, seed = folder.parents[1], folder.parent.name, folder.name
-    if not str(cell).endswith(document["cell"]) or (document["digest"], f"seed-{document['seed']}") != (digest, seed):
-        raise UserError(f"{folder / records.RUN} is another run")
-    contents = {}
+    """The bytes of a sound run's files: what was checked is what is stored, whatever a sweep does meanwhile."""
+    cell, digest, seed = "/".join(folder.parts[-6:-2]), folder.parts[-2], folder.name.removeprefix("seed-")
+    document = read_verified(folder, RunId(cell, digest, int(seed) if seed.isdecimal() else -1))
+    contents = {name: (folder / name).read_bytes() for name in (*document["sha256"], records.RUN)}
     for name, checksum in document["sha256"].items():
-        if not (folder / name).is_file():
-            raise UserError(f"{folder} has run.json but no {name}")
-        contents[name] = (folder / name).read_bytes()
         if hashlib.sha256(contents[name]).hexdigest() != checksum:
-            raise UserError(f"{folder / name} does not match run.json")
-    # As read: what DVC stores and what was checked are the same bytes, whatever a sweep does meanwhile.
-    content = (folder / records.RUN).read_bytes()
-    if json.loads(content) != document:
-        raise UserError(f"{folder / records.RUN} changes")
-    return {**contents, records.RUN: content}
+            raise UserError(f"{folder / name} is being changed")
+    return contents
 
 
 def record(wanted: Mapping[str, str], where: Setup) -> None:

@@ -141,7 +141,7 @@ def test_damaged_runs_are_refused_not_overwritten(tmp_path: Path, plan: Plan, ru
         pass
     assert tree(tmp_path) == before
     (output / records.EVALUATIONS).unlink()
-    with pytest.raises(UserError, match="dvc pull"):
+    with pytest.raises(UserError, match="fp3o pull"):
         folder_of(tmp_path, plan).unfinished()
     (output / records.EVALUATIONS).write_bytes(good)
     assert folder_of(tmp_path, plan).unfinished() == ()

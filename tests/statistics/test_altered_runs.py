@@ -150,7 +150,7 @@ def test_every_reader_refuses(runs: Path, tmp_path: Path, alter: Callable[[Path]
         assert ALTERATIONS[alter] in message
         assert "\n" not in message
         assert str(folder) in message
-        assert f"delete {folder}, then `dvc pull` it or train it again" in message
+        assert f"delete {folder}, then `fp3o pull` it or train it again" in message
 
 
 def test_iterations_are_verified_when_they_are_read(runs: Path) -> None:

@@ -167,6 +167,8 @@ def test_a_damaged_run_is_named_and_not_saved(clone: Path, damage: str) -> None:
     _, problems = store.save()
     assert len(problems) == 1
     assert f"{CELL}/{folder.parent.name}/seed-0" in problems[0]
+    assert problems[0].startswith("not saved: ")
+    assert len(json.loads(manifest.manifest_path("paper").read_bytes())["runs"]) == RUNS
     changed = {path for path in before if locked()[path] != before[path]}
     assert changed == {f"{CELL}/{folder.parent.name}/seed-1/run.json"}
 
@@ -258,6 +260,18 @@ def test_the_manifest_keeps_runs_that_are_not_here(clone: Path) -> None:
 
 def test_the_manifest_of_a_suite_that_is_not_in_dvc_has_what_is_here(clone: Path) -> None:
     assert manifest.manifest(config.load_suite("quick"))["runs"] == {}
+
+
+def test_a_damaged_manifest_or_run_is_one_line(clone: Path) -> None:
+    suite = config.load_suite("paper")
+    (publish(CELL, 0) / "run.json").write_text("{")
+    with pytest.raises(UserError, match=r"cannot read .*run\.json"):
+        manifest.manifest(suite)
+    publish(CELL, 0)
+    manifest.manifest_path("paper").write_text("<<<<<<< HEAD\n")
+    git("add", "results/paper/manifest.json")
+    with pytest.raises(UserError, match=r"manifest\.json as git has it cannot be read"):
+        manifest.manifest(suite)
 
 
 # --- pull ----------------------------------------------------------------------------------------------------------
