@@ -13,8 +13,9 @@ from fp3o.algorithms.turns import Rollout, Turn
 from fp3o.config.settings import Settings
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.networks.sharing import sharing
-from fp3o.training.step import Compiler, Kind, Parameters
-from fp3o.training.update import Learner, initialise, networks
+from fp3o.training.state import Parameters
+from fp3o.training.step import Compiler, Kind
+from fp3o.training.update import Learner
 
 GAUSSIAN = ActionSpec("gaussian", (2,))
 CATEGORICAL = ActionSpec("categorical", (5,))
@@ -50,8 +51,7 @@ def make_learner(
 ) -> Learner:
     spec = make_spec() if spec is None else spec
     owners = sharing(kind_of_sharing, spec.agent_types)
-    actor, critic = networks(spec, owners, algorithm, settings)
-    return Learner(spec, owners, algorithm, settings, initialise(actor, critic, seeds), compiler=compiler)
+    return Learner.fresh(spec, owners, algorithm, settings, seeds, compiler=compiler)
 
 
 def make_rollout(

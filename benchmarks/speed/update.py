@@ -32,8 +32,9 @@ from fp3o.networks.sharing import sharing
 from fp3o.training.allocator import keep_freed_memory
 from fp3o.training.execution import GraphStepper, compiled
 from fp3o.training.randomness import Draws
-from fp3o.training.step import Compiler, Kind, Stepper
-from fp3o.training.update import Learner, crew_rows, gather_samples, initialise, networks, sample_rows
+from fp3o.training.samples import agent_rows, pack, unit_rows
+from fp3o.training.step import Compiler, Kind, Stepper, TurnData
+from fp3o.training.update import Learner
 
 SETTINGS = Settings()  # the paper's: 4 × 1000 samples, 32 minibatches, 5 + 5 epochs, 64 wide
 SPEC = EnvSpec(6, 18, 23, ActionSpec("gaussian", (1,)), 1000, (0,) * 6)
@@ -83,18 +84,16 @@ def stacked(
 ) -> Step:
     """Our step for all replicas, on the rows of the n-th minibatch."""
     owners = sharing(kind_of_sharing, SPEC.agent_types)
-    actor, critic = networks(SPEC, owners, "fp3o", SETTINGS)
     seeds = range(len(rollout.reward))
-    initial = initialise(actor, critic, seeds)
-    learner = Learner(SPEC, owners, "fp3o", SETTINGS, initial, device, compiler, stepper)
+    learner = Learner.fresh(SPEC, owners, "fp3o", SETTINGS, seeds, device=device, compiler=compiler, stepper=stepper)
     rollout = Rollout(*(None if x is None else x.to(device) for x in rollout))
     draws = Draws(seeds, 0, device)
     context = learner.context(rollout, draws)
     turn = Turn(1, weight=torch.ones_like(rollout.log_prob))
     crew = learner.crew(turn)
-    step = learner.stepper.begin(rollout, gather_samples(context, turn), crew, Kind("own", None, "both", True))
-    units = sample_rows(rollout, SETTINGS)
-    rows = crew_rows(rollout, crew, units, draws.permutations(0, 0, SPEC.agents, len(units)).to(device))
+    step = learner.stepper.begin(TurnData(rollout, pack(context, turn), crew), Kind("own", None, "both", True))
+    units = unit_rows(rollout, SETTINGS)
+    rows = agent_rows(rollout, crew.agents, units, draws.permutations(0, 0, SPEC.agents, len(units)).to(device))
     parts = rows.split(len(units) // SETTINGS.minibatches, 2)
     return lambda number: step(parts[number % SETTINGS.minibatches])
 

@@ -17,7 +17,8 @@ from torch import Tensor
 from fp3o.algorithms.turns import Rollout
 from fp3o.config import Plan
 from fp3o.errors import UserError
-from fp3o.training.step import Compiler, Crew, Kind, Step, Stepper, StepStatistics
+from fp3o.training.state import clone, overwrite
+from fp3o.training.step import Compiler, Crew, Kind, Step, Stepper, StepStatistics, TurnData
 
 Mode = Literal["eager", "compiled", "graph"]
 
@@ -158,17 +159,18 @@ class GraphStepper(Stepper):
         self._graphs: dict[Any, _Captured] = {}
         self._inputs: tuple[Rollout, Tensor] | None = None
 
-    def begin(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind) -> Step:
+    def begin(self, turn: TurnData, kind: Kind) -> Step:
         if self._inputs is None:
-            self._inputs = (_clone(rollout), samples.clone())
+            self._inputs = (_clone(turn.rollout), turn.samples.clone())
         kept_rollout, kept_samples = self._inputs
-        _copy_into(kept_rollout, rollout)
-        kept_samples.copy_(samples)
+        _copy_into(kept_rollout, turn.rollout)
+        kept_samples.copy_(turn.samples)
+        crew = turn.crew
 
         def step(rows: Tensor) -> StepStatistics:
             key = (kind, rows.shape, crew.others is None)
             if key not in self._graphs:
-                self._graphs[key] = self._capture(kept_rollout, kept_samples, crew, kind, rows)
+                self._graphs[key] = self._capture(TurnData(kept_rollout, kept_samples, _clone(crew)), kind, rows)
             captured = self._graphs[key]
             if captured.crew_of is not crew:
                 _copy_into(captured.crew, crew)
@@ -179,25 +181,22 @@ class GraphStepper(Stepper):
 
         return step
 
-    def _capture(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind, rows: Tensor) -> _Captured:
-        kept_crew = _clone(crew)
+    def _capture(self, turn: TurnData, kind: Kind, rows: Tensor) -> _Captured:
         kept_rows = rows.clone()
-        state = [*self.parameters, *(x for m in self.moments for x in m), *self.normaliser, self.running, self.totals]
-        before = [x.detach().clone() for x in state]
+        before, totals = clone(self.state), self.totals.clone()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(WARM_UP_STEPS):
-                self.step(rollout, samples, kept_crew, kind, kept_rows)
+                self.step(turn, kind, kept_rows)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            statistics = self.step(rollout, samples, kept_crew, kind, kept_rows)
+            statistics = self.step(turn, kind, kept_rows)
         # Warm-up and capture must leave no trace: capture records without running, warm-up did run.
-        with torch.no_grad():
-            for x, old in zip(state, before, strict=True):
-                x.copy_(old)
-        return _Captured(graph, kept_crew, kept_rows, statistics)
+        overwrite(self.state, before)
+        self.totals.copy_(totals)
+        return _Captured(graph, turn.crew, kept_rows, statistics)
 
 
 class _Captured:

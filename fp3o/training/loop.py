@@ -35,7 +35,8 @@ from fp3o.training.execution import ComputePath, choose
 from fp3o.training.progress import Progress
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collected, Collector
-from fp3o.training.update import Learner, initialise, networks
+from fp3o.training.state import named, overwrite
+from fp3o.training.update import Learner
 
 RESTARTED = "environments restarted since the last resume"
 SECONDS_BETWEEN_SAVES = 90.0  # kill -9 loses at most this or one iteration
@@ -109,9 +110,15 @@ class Run:
             self.env.close()
             raise
         owners = sharing(cell.sharing, self.env.spec.agent_types)
-        initial = initialise(*networks(self.env.spec, owners, cell.algorithm, settings), self.seeds)
-        self.learner = Learner(
-            self.env.spec, owners, cell.algorithm, settings, initial, path.device, path.compiler, path.stepper
+        self.learner = Learner.fresh(
+            self.env.spec,
+            owners,
+            cell.algorithm,
+            settings,
+            self.seeds,
+            device=path.device,
+            compiler=path.compiler,
+            stepper=path.stepper,
         )
         self.collector = Collector(self.env, self.learner, settings, path.compiler, path.acting)
         self.evaluator = Evaluator(
@@ -241,12 +248,7 @@ class Run:
     def _save(self) -> None:
         """The whole state, atomically; the CSV files up to here are on disk before it."""
         self._measure()
-        stepper = self.learner.stepper
-        tensors: dict[str, Any] = {f"parameters.{k}": v for k, v in stepper.parameters._asdict().items()}
-        for name, moments in stepper.moments._asdict().items():
-            tensors |= {f"moments.{name}.{k}": v for k, v in moments._asdict().items()}
-        tensors |= {f"normaliser.{k}": v for k, v in stepper.normaliser._asdict().items()}
-        tensors["running"] = stepper.running
+        tensors: dict[str, Any] = dict(named(self.learner.stepper.state))
         tensors |= {f"collector.{k}": v for k, v in self.collector.state_dict().items()}
         if self.env.spec.exact_resume:
             tensors |= {f"environment.{k}": v for k, v in self.env.state_dict().items()}
@@ -274,21 +276,13 @@ class Run:
             self.volatile["notes"] = [*others, f"{restarts} {RESTARTED}"]
 
     def _restore(self, tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
-        stepper = self.learner.stepper
         self.iteration = metadata["iteration"]
         self.diverged = {int(seed): where for seed, where in metadata["diverged"].items()}
         notes = self.volatile["notes"]
         self.volatile |= metadata["volatile"]
         self.volatile["resumes"] += 1
         self.volatile["notes"] = self.volatile["notes"] + notes
-        with torch.no_grad():
-            targets: dict[str, torch.Tensor] = {f"parameters.{k}": v for k, v in stepper.parameters._asdict().items()}
-            for name, moments in stepper.moments._asdict().items():
-                targets |= {f"moments.{name}.{k}": v for k, v in moments._asdict().items()}
-            targets |= {f"normaliser.{k}": v for k, v in stepper.normaliser._asdict().items()}
-            targets["running"] = stepper.running
-            for name, target in targets.items():
-                target.copy_(tensors[name])
+        overwrite(self.learner.stepper.state, tensors)
         parts = {
             prefix: {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
             for prefix in ("collector.", "environment.")

@@ -15,34 +15,14 @@ from fp3o.algorithms.objective import clip, clipped, clipped_product, coppo_join
 from fp3o.algorithms.turns import Rollout
 from fp3o.config.settings import Settings
 from fp3o.networks.actor import Actor, Owners
-from fp3o.networks.critic import Critic, Normaliser
+from fp3o.networks.critic import Critic
 from fp3o.networks.sharing import Sharing
 from fp3o.networks.stacked import collect
-from fp3o.training.optimiser import Moments, adam_, clip_factor, squared_norm
+from fp3o.training.optimiser import adam_, clip_factor, squared_norm
+from fp3o.training.samples import pick, pick_available, pick_first, unpack, unpack_targets
+from fp3o.training.state import LearnerState, Parameters
 
 Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-class Parameters(NamedTuple):
-    """All that is learned, as flat buffers [R, owners, size]."""
-
-    trunk: Tensor
-    head: Tensor
-    critic: Tensor
-
-
-class Optimiser(NamedTuple):
-    """Adam's state of each buffer."""
-
-    trunk: Moments
-    head: Moments
-    critic: Moments
-
-
-class Column:
-    """Columns of `samples` [R·T·N·A, 7]: what a turn adds to the rollout, one row per replica, time, slot and agent."""
-
-    LOG_PROB, ADVANTAGE, WEIGHT, VALUE, KEEP, RETURNS, ALIVE = range(7)
 
 
 class Crew(NamedTuple):
@@ -61,14 +41,35 @@ class Crew(NamedTuple):
     used: Tensor | None  # [R, K, 1, 1, d] float: which action dimensions exist
 
 
-class Shares(NamedTuple):
-    """What a sample's loss counts, so that slices of a minibatch simply add up; and the normaliser's statistics."""
+class TurnData(NamedTuple):
+    """What all steps of a turn have in common."""
+
+    rollout: Rollout
+    samples: Tensor  # [R·T·N·A, fields] packed `Samples`
+    crew: Crew
+
+
+class LossWeights(NamedTuple):
+    """Weight of one sample in each loss, so that slices of a minibatch add up; and the normaliser's statistics."""
 
     policy: Tensor  # [R, K]
     value: Tensor  # [R, K]
     sample: Tensor  # [R, K] one over the samples of an agent
     mean: Tensor  # [R, K]
     std: Tensor  # [R, K]
+
+
+class StepSums(NamedTuple):
+    """What one slice of a minibatch contributes: gradients [R, owners, size], then losses and ratios [R, K]."""
+
+    trunk: Tensor
+    head: Tensor
+    critic: Tensor
+    policy: Tensor
+    entropy: Tensor
+    value: Tensor
+    ratio: Tensor
+    clipped: Tensor
 
 
 class StepStatistics(NamedTuple):
@@ -84,7 +85,7 @@ class StepStatistics(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What makes two turns different programs."""
+    """Compilation key: turns with equal `Kind` share one compiled step."""
 
     clip: Literal["own", "product", "joint"]
     clip_others: float | None
@@ -111,10 +112,8 @@ class Stepper:
         self.actor, self.critic, self.settings, self.device = actor, critic, settings, device
         sharing = actor.sharing
         replicas = initial.trunk.shape[0]
-        self.parameters = Parameters(*(p.to(device).clone().requires_grad_() for p in initial))
-        self.moments = Optimiser(*(Moments.fresh(p) for p in self.parameters))
-        self.normaliser = Normaliser(*(x.to(device) for x in Normaliser.fresh(replicas, sharing.trunks)))
-        self.running = torch.ones(replicas, dtype=torch.bool, device=device)
+        self.state = LearnerState.fresh(initial, sharing.trunks, device)
+        self.parameters, self.moments, self.normaliser, self.running = self.state
         one_hot = torch.nn.functional.one_hot(torch.tensor(sharing.trunk_of_head), sharing.trunks)
         self.head_trunk = one_hot.float().to(device)  # [heads, trunks]
         # Partial sharing: heads learn at n·lr in the release. With one head per trunk the factor is 1.
@@ -128,27 +127,27 @@ class Stepper:
         self._count, self._gradients = compiler(self.count), compiler(self.gradients)
         self._apply: Callable[..., StepStatistics] = compiler(self.apply)
 
-    def begin(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind) -> Step:
+    def begin(self, turn: TurnData, kind: Kind) -> Step:
         """What steps of a turn are called with: the rows of their samples."""
 
         def step(rows: Tensor) -> StepStatistics:
-            return self.step(rollout, samples, crew, kind, rows)
+            return self.step(turn, kind, rows)
 
         return step
 
-    def step(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind, rows: Tensor) -> StepStatistics:
+    def step(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
         """One gradient step on the samples at `rows` [R, K, units, L], in slices whose gradients add up."""
         units = self.slice_units(rows)
         if units >= rows.shape[2]:
-            return self._whole(rollout, samples, crew, kind, rows)
-        shares = self._count(samples, crew, rows, kind)
-        parts = [self._gradients(rollout, samples, crew, shares, part, kind) for part in rows.split(units, 2)]
-        return self._apply([torch.stack(x).sum(0) for x in zip(*parts, strict=True)], crew, kind)
+            return self._whole(turn, kind, rows)
+        weights = self._count(turn, kind, rows)
+        parts = [self._gradients(turn, kind, weights, part) for part in rows.split(units, 2)]
+        return self._apply(StepSums(*(torch.stack(x).sum(0) for x in zip(*parts, strict=True))), turn.crew, kind)
 
-    def whole(self, rollout: Rollout, samples: Tensor, crew: Crew, kind: Kind, rows: Tensor) -> StepStatistics:
+    def whole(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
         """A step without slices, as one program."""
-        shares = self.count(samples, crew, rows, kind)
-        return self.apply(self.gradients(rollout, samples, crew, shares, rows, kind), crew, kind)
+        weights = self.count(turn, kind, rows)
+        return self.apply(self.gradients(turn, kind, weights, rows), turn.crew, kind)
 
     def slice_units(self, rows: Tensor) -> int:
         """Units per slice: fixed by the cell's `slice_rows`, never by the machine or the number of replicas."""
@@ -157,10 +156,10 @@ class Stepper:
         return units if limit == 0 else max(1, min(units, limit // (agents * length)))
 
     @torch.no_grad()
-    def count(self, samples: Tensor, crew: Crew, rows: Tensor, kind: Kind) -> Shares:
-        """Move the normaliser towards this minibatch's targets and count what each sample's loss weighs."""
-        picked = samples[:, Column.RETURNS :].index_select(0, rows.flatten()).view(*rows.shape, 2)
-        returns, alive = picked[..., 0].flatten(2), picked[..., 1].flatten(2)
+    def count(self, turn: TurnData, kind: Kind, rows: Tensor) -> LossWeights:
+        """Move the normaliser towards this minibatch's targets; the weight of each sample in the losses."""
+        crew = turn.crew
+        returns, alive = unpack_targets(turn.samples, rows)
         owned = crew.trunk_members.sum(1).clamp(min=1) * returns.shape[2]  # [R, trunks] samples per critic
         mean, std = torch.zeros_like(crew.learns), torch.ones_like(crew.learns)
         if self.settings.value_normalisation:
@@ -175,16 +174,14 @@ class Stepper:
         heads = (crew.head_members.sum(1) > 0).float() @ self.head_trunk  # [R, trunks] heads that learn
         policy = crew.learns / (per_head.gather(1, crew.head) * heads.gather(1, crew.trunk).clamp(min=1))
         sample = torch.full_like(policy, 1 / returns.shape[2])
-        return Shares(policy, crew.learns / owned.gather(1, crew.trunk), sample, mean, std)
+        return LossWeights(policy, crew.learns / owned.gather(1, crew.trunk), sample, mean, std)
 
-    def gradients(
-        self, rollout: Rollout, samples: Tensor, crew: Crew, shares: Shares, rows: Tensor, kind: Kind
-    ) -> list[Tensor]:
-        """Gradients of trunk, head and critic, then the parts of the loss: all add up over slices."""
-        parameters, owners = self.parameters, self.owners(crew, kind)
+    def gradients(self, turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor) -> StepSums:
+        """Gradients of the parameters and the parts of the loss: all add up over slices."""
+        parameters, owners = self.parameters, self.owners(turn.crew, kind)
         actor = self.actor.rows(parameters.trunk, parameters.head, owners)
         critic = self.critic.rows(parameters.critic, owners.trunk)
-        loss, *pieces = self.loss(actor, critic, rollout, samples, crew, shares, rows, kind)
+        loss, *pieces = self.loss(actor, critic, turn, kind, weights, rows)
         # With respect to the named parameters, joined afterwards: through the views, every one of them would add a
         # buffer full of zeros.
         named = [*actor.values(), *critic.values()]
@@ -193,66 +190,63 @@ class Stepper:
         trunk = self.actor.trunk_layout.joined(found[:first])
         head = self.actor.head_layout.joined(found[first:second])
         sharing = self.actor.sharing
-        return [
+        return StepSums(
             collect(trunk, owners.trunk, sharing.trunks),
             collect(head, owners.head, sharing.heads),
             collect(self.critic.layout.joined(found[second:]), owners.trunk, sharing.trunks),
             *pieces,
-        ]
+        )
 
     def loss(
         self,
         actor: dict[str, Tensor],
         critic: dict[str, Tensor],
-        rollout: Rollout,
-        samples: Tensor,
-        crew: Crew,
-        shares: Shares,
-        rows: Tensor,
+        turn: TurnData,
         kind: Kind,
+        weights: LossWeights,
+        rows: Tensor,
     ) -> tuple[Tensor, ...]:
-        """The loss of all replicas together (their gradients do not meet), and its parts per agent [R, K]."""
-        column = samples.index_select(0, rows.flatten()).view(*rows.shape, -1).unbind(-1)
-        keep = column[Column.KEEP]
+        """The loss of all replicas (their gradients do not meet), then its parts: `StepSums` from policy on."""
+        rollout, crew, sample = turn.rollout, turn.crew, unpack(turn.samples, rows)
         epsilon = crew.clip_range[:, :, None, None]
-        policy, entropy, value, mean_ratio, outside = (torch.zeros_like(shares.policy) for _ in range(5))
+        policy, entropy, value, mean_ratio, outside = (torch.zeros_like(weights.policy) for _ in range(5))
         if kind.learn != "critic":
             distribution, _ = self.actor.distribution(
                 self.actor.layers(actor),
                 pick(rollout.observation, rows),
                 pick_available(rollout.available, rows),
                 pick_first(rollout.hidden_actor, rows),
-                keep,
+                sample.keep,
             )
             log_prob = self.actor.log_prob(distribution, pick(rollout.action, rows), crew.used)
-            log_ratio = log_prob - column[Column.LOG_PROB]
-            surrogate = _surrogate(
-                kind, log_ratio, column[Column.WEIGHT], column[Column.ADVANTAGE], crew.others, epsilon
-            )
-            alive = column[Column.ALIVE] * shares.policy[:, :, None, None]
+            log_ratio = log_prob - sample.log_prob
+            surrogate = _surrogate(kind, log_ratio, sample.weight, sample.advantage, crew.others, epsilon)
+            alive = sample.alive * weights.policy[:, :, None, None]
             policy = -(alive * surrogate).flatten(2).sum(-1)
             entropy = (alive * self.actor.entropy(distribution, crew.used)).flatten(2).sum(-1)
             ratio = log_ratio.detach().exp()
-            mean_ratio = shares.sample * ratio.flatten(2).sum(-1)
-            outside = shares.sample * ((ratio - 1).abs() > epsilon).float().flatten(2).sum(-1)
+            mean_ratio = weights.sample * ratio.flatten(2).sum(-1)
+            outside = weights.sample * ((ratio - 1).abs() > epsilon).float().flatten(2).sum(-1)
         if kind.learn != "actor":
             hidden = pick_first(rollout.hidden_critic, rows)
-            predicted, _ = self.critic.value(self.critic.layers(critic), pick(rollout.state, rows), hidden, keep)
-            target = (column[Column.RETURNS] - shares.mean[:, :, None, None]) / shares.std[:, :, None, None]
-            error = value_loss(predicted, column[Column.VALUE], target, self.settings.clip, self.settings.huber_delta)
-            value = shares.value * error.flatten(2).sum(-1)
+            predicted, _ = self.critic.value(self.critic.layers(critic), pick(rollout.state, rows), hidden, sample.keep)
+            target = (sample.returns - weights.mean[:, :, None, None]) / weights.std[:, :, None, None]
+            error = value_loss(predicted, sample.value, target, self.settings.clip, self.settings.huber_delta)
+            value = weights.value * error.flatten(2).sum(-1)
         loss = (policy - self.settings.entropy_coef * entropy + value).sum()
         return loss, policy.detach(), entropy.detach(), value.detach(), mean_ratio, outside
 
     @torch.no_grad()
-    def apply(self, sums: list[Tensor], crew: Crew, kind: Kind) -> StepStatistics:
+    def apply(self, sums: StepSums, crew: Crew, kind: Kind) -> StepStatistics:
         """Clip gradient norms per trunk owner and take an Adam step; a replica whose numbers are not finite stops."""
         settings, eps = self.settings, self.settings.adam_eps
-        trunk, head, critic, *pieces = sums
+        trunk, head, critic = sums.trunk, sums.head, sums.critic
         # Sums over heads of a trunk, not a matrix product, whose rounding depends on the number of replicas.
         of_heads = (squared_norm(head)[..., None] * self.head_trunk).sum(1)
         actor_norm, critic_norm = (squared_norm(trunk) + of_heads).sqrt(), squared_norm(critic).sqrt()  # [R, trunks]
-        statistics = StepStatistics._make((*pieces, actor_norm, critic_norm))
+        statistics = StepStatistics(
+            sums.policy, sums.entropy, sums.value, sums.ratio, sums.clipped, actor_norm, critic_norm
+        )
         columns, took = summary(statistics, crew), crew.rows.any(1)
         self.running.logical_and_(columns.isfinite().all(1) | ~took)
         rows = crew.rows & self.running[:, None]
@@ -310,34 +304,20 @@ def make_crew(
         for owner, count in ((trunk, sharing.trunks), (head, sharing.heads))
     ]
     going = torch.ones(len(agents), dtype=torch.bool, device=device) if go is None else go
+    trunk_members, head_members = members
     return Crew(
-        agents,
-        learns.float(),
-        trunk,
-        head,
-        members[0],
-        members[1],
-        (members[0].sum(1) > 0) & going[:, None],
-        (members[1].sum(1) > 0) & going[:, None],
-        clip_range,
-        others,
-        None if used is None else used[agents][:, :, None, None],
+        agents=agents,
+        learns=learns.float(),
+        trunk=trunk,
+        head=head,
+        trunk_members=trunk_members,
+        head_members=head_members,
+        rows=(trunk_members.sum(1) > 0) & going[:, None],
+        head_rows=(head_members.sum(1) > 0) & going[:, None],
+        clip_range=clip_range,
+        others=others,
+        used=None if used is None else used[agents][:, :, None, None],
     )
-
-
-def pick(values: Tensor, rows: Tensor) -> Tensor:
-    """Gather rows [R, K, units, L] of a rollout tensor [R, T, N, A, features]."""
-    return values.flatten(0, 3).index_select(0, rows.flatten()).view(*rows.shape, -1)
-
-
-def pick_available(available: Tensor | None, rows: Tensor) -> Tensor | None:
-    """Legal choices, where there are choices."""
-    return None if available is None else pick(available, rows)
-
-
-def pick_first(hidden: Tensor | None, rows: Tensor) -> Tensor | None:
-    """The hidden state [R, K, units, H] before the first step of each chunk."""
-    return None if hidden is None else pick(hidden, rows[..., :1])[:, :, :, 0]
 
 
 def _surrogate(

@@ -6,6 +6,7 @@ This loop serves every algorithm, every kind of sharing and any number of seeds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,22 +16,20 @@ from fp3o.algorithms.advantage import gae, standardise
 from fp3o.algorithms.turns import Context, Rollout, Turn
 from fp3o.config.settings import Settings
 from fp3o.envs.interface import EnvSpec
-from fp3o.errors import UserError
 from fp3o.networks.actor import Actor, Distribution
 from fp3o.networks.critic import Critic
 from fp3o.networks.sharing import Sharing
 from fp3o.training.randomness import Draws, generator
+from fp3o.training.samples import agent_rows, pack, pick, pick_available, pick_first, unit_rows
+from fp3o.training.state import Parameters, clone, overwrite
 from fp3o.training.step import (
     Compiler,
     Crew,
     Kind,
-    Parameters,
     Stepper,
     StepStatistics,
+    TurnData,
     make_crew,
-    pick,
-    pick_available,
-    pick_first,
 )
 
 # Rows per agent and forward pass where no gradient is kept; a constant, so results never depend on memory.
@@ -80,10 +79,18 @@ class Learner:
         self.on_step: Callable[[Turn, StepStatistics], None] | None = None
         self._log_ratio: Tensor | None = None
 
+    @classmethod
+    def fresh(
+        cls, spec: EnvSpec, sharing: Sharing, algorithm: str, settings: Settings, seeds: Sequence[int], **options: Any
+    ) -> Learner:
+        """An untrained learner, each replica initialised from its seed; `options` as for the class."""
+        initial = initialise(*networks(spec, sharing, algorithm, settings), seeds)
+        return cls(spec, sharing, algorithm, settings, initial, **options)
+
     def update(self, rollout: Rollout, draws: Draws) -> dict[str, Tensor]:
         """All turns of one iteration; returns named numbers [R] for its record."""
         context = self.context(rollout, draws)
-        units = sample_rows(rollout, self.settings)
+        units = unit_rows(rollout, self.settings)
         self._log_ratio = torch.zeros_like(rollout.log_prob)
         self._old_std = self.std()
         records: dict[str, Tensor] = {}
@@ -112,16 +119,16 @@ class Learner:
         value, next_value = self.denormalise(rollout.value), self.denormalise(rollout.next_value)
         raw = gae(rollout.reward, value, next_value, rollout.continues, settings.gamma, settings.gae_lambda)
         return Context(
-            settings,
-            rollout,
-            value,
-            next_value,
-            raw + value,
-            raw,
-            standardise(raw, rollout.alive, settings.advantage_standardisation),
-            lambda: self.log_ratio(rollout),
-            draws.uniform,
-            self.snapshot,
+            settings=settings,
+            rollout=rollout,
+            value=value,
+            next_value=next_value,
+            returns=raw + value,
+            raw_advantage=raw,
+            advantage=standardise(raw, rollout.alive, settings.advantage_standardisation),
+            log_ratio=lambda: self.log_ratio(rollout),
+            uniform=draws.uniform,
+            snapshot=self.snapshot,
         )
 
     def denormalise(self, value: Tensor) -> Tensor:
@@ -135,14 +142,12 @@ class Learner:
 
     def snapshot(self) -> Callable[[Tensor], None]:
         """Remember all that learns; the returned function takes the given replicas [R] back to it."""
-        stepper = self.stepper
-        state = [*stepper.parameters, *(x for m in stepper.moments for x in m), *stepper.normaliser]
-        before = [x.detach().clone() for x in state]
+        state = self.stepper.state
+        before = clone(state)
 
-        @torch.no_grad()
         def restore(replicas: Tensor) -> None:
-            for x, old in zip(state, before, strict=True):
-                x.copy_(torch.where(replicas.view(-1, *(1,) * (x.dim() - 1)), old, x))
+            # A replica that broke meanwhile stays broken.
+            overwrite(state, before | {"running": state.running.clone()}, replicas)
             self._log_ratio = None
 
         return restore
@@ -157,12 +162,12 @@ class Learner:
     def _take(self, context: Context, turn: Turn, number: int, units: Tensor, draws: Draws) -> None:
         """All minibatch steps of a turn."""
         crew, kind = self.crew(turn), Kind(turn.clip, turn.clip_others, turn.learn, turn.agents is None)
-        step = self.stepper.begin(context.rollout, gather_samples(context, turn), crew, kind)
+        step = self.stepper.begin(TurnData(context.rollout, pack(context, turn), crew), kind)
         count, batches = crew.agents.shape[1], self.settings.minibatches
         shared = turn.others is not None  # live products need the agents' samples side by side
         for epoch in range(turn.epochs):
             order = draws.permutations(number, epoch, 1 if shared else count, len(units))
-            rows = crew_rows(context.rollout, crew, units, order.to(self.device).expand(-1, count, -1))
+            rows = agent_rows(context.rollout, crew.agents, units, order.to(self.device).expand(-1, count, -1))
             for part in rows.split(len(units) // batches, 2)[:batches]:
                 statistics = step(part)
                 if self.on_step is not None:
@@ -197,11 +202,11 @@ class Learner:
         """log-ratios of the whole rollout under the current policy (kept), and the mean exact KL(π ‖ π_k) [R, A]."""
         everyone = self.crew(Turn(1))
         kind = Kind("own", None, "actor", True)
-        units = sample_rows(rollout, self.settings)
+        units = unit_rows(rollout, self.settings)
         trunks, heads, _ = self.stepper.parameters
         layers = self.actor.layers(self.actor.rows(trunks, heads, self.stepper.owners(everyone, kind)))
         ratios, divergences = [], []
-        every = crew_rows(rollout, everyone, units, None)
+        every = agent_rows(rollout, everyone.agents, units, None)
         for rows in every.split(min(max(1, EVALUATION_ROWS // units.shape[1]), self.stepper.slice_units(every)), 2):
             log_ratio, divergence = self._compare(layers, rollout, everyone, self._old_std, rows)
             ratios.append(log_ratio)
@@ -264,47 +269,3 @@ def explained_variance(context: Context) -> Tensor:
     """1 − Var(G − V)/Var(G) over all samples of a replica."""
     returns, error = context.returns.flatten(1), (context.returns - context.value).flatten(1)
     return 1 - error.var(1, correction=0) / returns.var(1, correction=0).clamp(min=1e-12)
-
-
-def sample_rows(rollout: Rollout, settings: Settings) -> Tensor:
-    """Row offsets [units, L] into a replica's [T, N, A]: samples, or chunks along time, environment by environment.
-
-    Where chunks do not divide the rollout they straddle environments, which is right only if every rollout starts an
-    episode in every environment: the hidden state is then reset at the seam.
-    """
-    _, times, slots, agents = rollout.log_prob.shape
-    length = settings.chunk_length if settings.recurrent else 1
-    if times % length:
-        if times * slots % length:
-            raise UserError(f"chunk_length {length} does not divide rollout_length × rollout_threads = {times * slots}")
-        if rollout.keep[:, 0].any():
-            raise UserError(
-                f"chunk_length {length} does not divide rollout_length {times}, and episodes cross rollouts"
-            )
-    index = torch.arange(times * slots, device=rollout.log_prob.device)
-    slot, time = index // times, index % times
-    return ((time * slots + slot) * agents).view(-1, length)
-
-
-def crew_rows(rollout: Rollout, crew: Crew, units: Tensor, order: Tensor | None) -> Tensor:
-    """Flat rows [R, K, units, L] of the crew's samples, in the given order of units [R, K, units]."""
-    replicas, times, slots, agents = rollout.log_prob.shape
-    offset = torch.arange(replicas, device=units.device) * (times * slots * agents)
-    base = offset[:, None] + crew.agents  # [R, K]
-    return base[:, :, None, None] + (units if order is None else units[order])
-
-
-def gather_samples(context: Context, turn: Turn) -> Tensor:
-    """The columns of `Column` side by side, [R·T·N·A, 7]."""
-    rollout = context.rollout
-    weight = torch.ones_like(rollout.log_prob) if turn.weight is None else turn.weight
-    columns = (
-        rollout.log_prob,
-        context.advantage if turn.advantage is None else turn.advantage,
-        weight,
-        rollout.value,
-        rollout.keep[..., None].expand_as(weight),
-        context.returns if turn.returns is None else turn.returns,
-        rollout.alive,
-    )
-    return torch.stack(columns, -1).flatten(0, 3)

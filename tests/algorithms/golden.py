@@ -18,7 +18,7 @@ from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.networks.sharing import sharing
 from fp3o.networks.stacked import Layout
 from fp3o.training.randomness import Draws
-from fp3o.training.step import Parameters
+from fp3o.training.state import Parameters
 from fp3o.training.update import Learner, networks
 
 OURS = Path(__file__).parents[1] / "data" / "golden"

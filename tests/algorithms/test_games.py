@@ -16,7 +16,7 @@ from fp3o.networks.sharing import sharing
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collector
-from fp3o.training.update import Learner, initialise, networks
+from fp3o.training.update import Learner
 
 SEEDS = (0, 1)
 SETTINGS = Settings(
@@ -42,13 +42,12 @@ def test_solved(task: str, algorithm: str, kind: str) -> None:
     settings = Settings(**{**SETTINGS.__dict__, "agent_order": order})
     env = make("matrix", task, len(SEEDS) * settings.rollout_threads)
     owners = sharing(kind, env.spec.agent_types)
-    actor, critic = networks(env.spec, owners, algorithm, settings)
-    learner = Learner(env.spec, owners, algorithm, settings, initialise(actor, critic, SEEDS))
+    learner = Learner.fresh(env.spec, owners, algorithm, settings, SEEDS)
     collector = Collector(env, learner, settings)
     env.reset(np.concatenate([slot_seeds(seed, "training", settings.rollout_threads) for seed in SEEDS]))
     for iteration in range(ITERATIONS):
         learner.update(collector.collect(SEEDS, iteration).rollout, Draws(SEEDS, iteration))
-    evaluator = Evaluator(Cell("matrix", task, kind, algorithm), MatrixOptions(), actor, len(SEEDS), 2)
+    evaluator = Evaluator(Cell("matrix", task, kind, algorithm), MatrixOptions(), learner.actor, len(SEEDS), 2)
     trunks, heads, _ = learner.stepper.parameters
     returns = [
         np.mean([e.total_return for e in episodes]) for episodes in evaluator.run(trunks, heads, SEEDS, "evaluation", 0)

@@ -29,7 +29,7 @@ from fp3o.training.execution import ComputePath, GraphStepper, ahead_of_time, co
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collector
 from fp3o.training.step import Compiler, Stepper
-from fp3o.training.update import Learner, initialise, networks
+from fp3o.training.update import Learner
 
 SEEDS = (0, 1, 2)
 UPDATES = 3
@@ -52,8 +52,8 @@ def make_learner(
     plan: Plan, spec: EnvSpec, seeds: Sequence[int], device: str, compiler: Compiler, stepper: type[Stepper]
 ) -> Learner:
     owners = sharing(plan.cell.sharing, spec.agent_types)
-    initial = initialise(*networks(spec, owners, plan.cell.algorithm, plan.settings), seeds)
-    return Learner(spec, owners, plan.cell.algorithm, plan.settings, initial, device, compiler, stepper)
+    options = {"device": device, "compiler": compiler, "stepper": stepper}
+    return Learner.fresh(spec, owners, plan.cell.algorithm, plan.settings, seeds, **options)
 
 
 class Recorded(NamedTuple):

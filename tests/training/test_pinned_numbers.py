@@ -25,7 +25,7 @@ from fp3o.envs.options import MatrixOptions
 from fp3o.networks.sharing import sharing
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collector
-from fp3o.training.step import Parameters
+from fp3o.training.state import Parameters
 from fp3o.training.update import Learner, initialise, networks
 
 TOLERANCE = 1e-8  # relative

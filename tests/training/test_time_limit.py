@@ -15,7 +15,7 @@ from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Snapshot, Transition, slot_seeds
 from fp3o.networks.sharing import sharing
 from fp3o.training.rollout import Collector
-from fp3o.training.update import Learner, initialise, networks
+from fp3o.training.update import Learner
 
 SEEDS = (0, 1)
 ROLLOUTS = 2
@@ -61,8 +61,7 @@ def play(plan: Plan) -> Played:
     env = Listening(make(cell.domain, cell.task, len(SEEDS) * settings.rollout_threads, options=plan.options))
     first = kept(env.reset(np.concatenate([slot_seeds(s, "training", settings.rollout_threads) for s in SEEDS])))
     owners = sharing(cell.sharing, env.spec.agent_types)
-    actor, critic = networks(env.spec, owners, cell.algorithm, settings)
-    learner = Learner(env.spec, owners, cell.algorithm, settings, initialise(actor, critic, SEEDS))
+    learner = Learner.fresh(env.spec, owners, cell.algorithm, settings, SEEDS)
     ones = torch.ones(len(SEEDS), owners.trunks)
     learner.stepper.normaliser.update_(MEAN * ones, (VARIANCE + MEAN**2) * ones, ones.bool())
     collector = Collector(env, learner, settings)

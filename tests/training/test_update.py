@@ -24,8 +24,9 @@ from fp3o.envs.interface import ActionSpec
 from fp3o.errors import UserError
 from fp3o.networks.sharing import SHARINGS
 from fp3o.training.randomness import Draws
-from fp3o.training.step import Kind
-from fp3o.training.update import Learner, crew_rows, gather_samples, sample_rows
+from fp3o.training.samples import agent_rows, pack, unit_rows
+from fp3o.training.step import Kind, TurnData
+from fp3o.training.update import Learner
 
 SEEDS = (3, 7, 1, 4, 9)
 
@@ -266,12 +267,12 @@ def test_chunks_in_the_middle_of_episodes() -> None:
 def test_straddling_needs_rollouts_that_start_episodes() -> None:
     settings = with_settings(RECURRENT, chunk_length=4)
     learner = make_learner("mappo", "full", settings)
-    sample_rows(make_rollout(learner), settings)
+    unit_rows(make_rollout(learner), settings)
     crossing = make_rollout(learner, starts_episodes=False)
     with pytest.raises(UserError, match=r"chunk_length 4.*rollout_length 6"):
         learner.update(crossing, Draws((0,), 0))
     with pytest.raises(UserError, match=r"chunk_length 5.*24"):
-        sample_rows(make_rollout(learner), with_settings(settings, chunk_length=5))
+        unit_rows(make_rollout(learner), with_settings(settings, chunk_length=5))
 
 
 def test_every_sample_is_used_once_per_epoch() -> None:
@@ -301,21 +302,19 @@ def test_slices_add_up(kind: str, recurrent: bool, clip: str) -> None:
         context = learner.context(rollout, Draws((0, 1), 0))
         others = (~torch.eye(3, dtype=torch.bool)).expand(2, -1, -1) if clip == "product" else None
         turn = Turn(1, others=others, clip=clip)  # type: ignore[arg-type]
-        crew, samples = learner.crew(turn), gather_samples(context, turn)
-        rows = crew_rows(rollout, crew, sample_rows(rollout, settings), None)
+        crew, samples = learner.crew(turn), pack(context, turn)
+        rows = agent_rows(rollout, crew.agents, unit_rows(rollout, settings), None)
         counted: list[int] = []
         taken: list[list[Tensor]] = []
         stepper = learner.stepper
         gradients = stepper.gradients
-        stepper._gradients = lambda *args: counted.append(args[-2].shape[2]) or gradients(*args)  # type: ignore[func-returns-value]
+        stepper._gradients = lambda *args: counted.append(args[-1].shape[2]) or gradients(*args)  # type: ignore[func-returns-value]
         stepper._apply = lambda sums, *rest: taken.append(sums) or stepper.apply(sums, *rest)  # type: ignore[func-returns-value]
         if slice_rows == 0:
-            stepper._whole = lambda rollout, samples, crew, kind, rows: stepper._apply(
-                stepper._gradients(rollout, samples, crew, stepper.count(samples, crew, rows, kind), rows, kind),
-                crew,
-                kind,
+            stepper._whole = lambda turn, kind, rows: stepper._apply(
+                stepper._gradients(turn, kind, stepper.count(turn, kind, rows), rows), turn.crew, kind
             )
-        stepper.step(rollout, samples, crew, Kind(clip, None, "both", True), rows)  # type: ignore[arg-type]
+        stepper.step(TurnData(rollout, samples, crew), Kind(clip, None, "both", True), rows)  # type: ignore[arg-type]
         return len(counted), taken[0]
 
     whole, expected = sums(0)
