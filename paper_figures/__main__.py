@@ -1,26 +1,28 @@
-"""Draw one figure of a suite: the paper's label decides which script; learning curves where it has none."""
+"""Draw one figure of a suite with the script that the suite names: a module here with a function `draw`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
 
+from fp3o.errors import unknown
 from fp3o.statistics.suites import as_command
-from paper_figures import ablation, kl_by_turn, learning_curves, matching_degree, seed_curves, stability
-from paper_figures.drawing import Request, arguments, request
+from paper_figures.drawing import arguments, request
 
-SCRIPTS: dict[str, Callable[[Request], None]] = {
-    "fig_matching_degree": matching_degree.draw,
-    "fig_happo_kl": kl_by_turn.draw,
-    "fig_appendix_convergence_monitoring": seed_curves.draw,
-    "fig_appendix_random_average": ablation.draw,
-    "fig_appendix_ablation": ablation.draw,
-    "fig_appendix_stability_test": stability.draw,
-}
+
+def scripts() -> tuple[str, ...]:
+    """Names of the modules here that draw figures."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return tuple(path.stem for path in files if "\ndef draw(request: Request)" in path.read_text(encoding="utf-8"))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     asked = request(arguments(__doc__ or "").parse_args(argv))
-    SCRIPTS.get(asked.artefact.paper, learning_curves.draw)(asked)
+    script = asked.artefact.script
+    if script not in scripts():
+        raise unknown("script", script, scripts(), f"figure {asked.artefact.name}")
+    import_module(f"paper_figures.{script}").draw(asked)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ class Artefact:
     caption: str = ""
     paper: str = ""
     """LaTeX label in the paper; "" for what is ours."""
+    script: str = "learning_curves"
+    """Of a figure: the module of paper_figures/ that draws it."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,17 @@ class Suite:
     overrides: tuple[tuple[str, Mapping[str, Scalar]], ...]
     artefacts: tuple[Artefact, ...]
     raw: Mapping[str, Any]
+    budget: float = 1.0
+    """Fraction of each cell's steps that is trained."""
 
     def overrides_of(self, cell: Cell) -> list[Mapping[str, Scalar]]:
-        """Overrides whose pattern fits the cell, in the file's order."""
-        return [values for pattern, values in self.overrides if fnmatchcase(cell.id, pattern)]
+        """Overrides whose pattern fits the cell, in the file's order; last what the budget leaves of its steps."""
+        values = [values for pattern, values in self.overrides if fnmatchcase(cell.id, pattern)]
+        if self.budget < 1:
+            plain = resolve(cell).settings
+            whole = plain.rollout_length * plain.rollout_threads
+            values.append({"total_steps": max(whole, int(plain.total_steps * self.budget) // whole * whole)})
+        return values
 
     def runs(self) -> list[tuple[Plan, tuple[int, ...]]]:
         """Every cell once, with the union of the seeds its artefacts ask for, in the order of first mention."""
@@ -88,21 +97,35 @@ def load_suite(name: str) -> Suite:
 
 @cache
 def _suite(path: Path) -> Suite:
-    raw = read_yaml(path)
-    _validate(raw, path)
+    raw = _read(path)
     default_seeds = parse_seeds(str(raw["seeds"]))
     artefacts = []
     for name, entry in raw["artefacts"].items():
         cells: dict[Cell, None] = {}
         for group in entry["cells"]:
             for cell in _expand(group):
-                cells[cell] = None
+                if fnmatchcase(cell.id, raw.get("only", "*")):
+                    cells[cell] = None
+        if not cells:
+            continue  # `only` leaves nothing of it.
         seeds = parse_seeds(str(entry["seeds"])) if "seeds" in entry else default_seeds
         artefacts.append(
-            Artefact(name, entry["kind"], tuple(cells), seeds, entry.get("caption", ""), entry.get("paper", ""))
+            Artefact(
+                name,
+                entry["kind"],
+                tuple(cells),
+                seeds,
+                entry.get("caption", ""),
+                entry.get("paper", ""),
+                entry.get("script", Artefact.script),
+            )
         )
+    if not artefacts:
+        raise UserError(f"suite {path.stem}: only {raw['only']!r} fits none of its cells")
     overrides = tuple((entry["cells"], entry["set"]) for entry in raw.get("overrides", []))
-    suite = Suite(path.stem, int(raw.get("seed_block", SEED_BLOCK)), overrides, tuple(artefacts), raw)
+    suite = Suite(
+        path.stem, int(raw.get("seed_block", SEED_BLOCK)), overrides, tuple(artefacts), raw, raw.get("budget", 1.0)
+    )
     ids = [cell.id for artefact in artefacts for cell in artefact.cells]
     if len(ids) > MOST_CELLS:
         raise UserError(f"suite {suite.name}: {len(ids)} cells are too many; allowed: {MOST_CELLS}")
@@ -115,6 +138,21 @@ def _suite(path: Path) -> Suite:
             f"suite {suite.name}: backend auto is for runs by hand; allowed in a suite: embedded, starcraft2"
         )
     return suite
+
+
+def _read(path: Path, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The file, on top of the suite it extends: its own keys win, artefacts are joined by name."""
+    raw = read_yaml(path)
+    _validate(raw, path)
+    base = raw.get("extends")
+    if base is None:
+        return raw
+    if base in (path.stem, *heirs):
+        raise UserError(f"suite {path.stem}: extends {base}, which extends it in turn")
+    if base not in suite_names():
+        raise unknown("suite", base, suite_names(), f"suite {path.stem}, extends")
+    whole = _read(path.with_name(f"{base}.yaml"), (path.stem, *heirs))
+    return {**whole, **raw, "artefacts": {**whole["artefacts"], **raw.get("artefacts", {})}}
 
 
 def _expand(group: Mapping[str, Any] | str) -> list[Cell]:

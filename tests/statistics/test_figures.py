@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fp3o import config
+from fp3o.errors import UserError
 from fp3o.report.page import figures_part
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
@@ -157,3 +159,14 @@ def test_cost_figure(tmp_path: Path) -> None:
     cost_figure.main(["--cost", str(tmp_path / "cost.csv"), "--out", str(tmp_path / "figures")])
     rows = rows_of(tmp_path / "figures" / "cost.csv")
     assert [float(rows[0][name]) for name in ("rollout_s", "update_s", "evaluation_s")] == [2.0, 3.0, 0.5]
+
+
+def test_a_script_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    suite = config.load_suite("smoke")
+    wrong = dataclasses.replace(
+        suite, artefacts=tuple(dataclasses.replace(artefact, script="cruves") for artefact in suite.artefacts)
+    )
+    monkeypatch.setattr(config, "load_suite", lambda name: wrong)
+    figure = next(artefact.name for artefact in suite.artefacts if artefact.kind == "figure")
+    with pytest.raises(UserError, match=r"script 'cruves'.*learning_curves"):
+        one_figure.main(["--suite", "smoke", "--artefact", figure, "--runs", str(tmp_path), "--out", str(tmp_path)])

@@ -1,0 +1,91 @@
+"""Suites that build on others, and budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fp3o import config
+from fp3o.config import load_suite
+from fp3o.errors import UserError
+from paper_figures.__main__ import scripts
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE = """title: Base
+seeds: 0-1
+artefacts:
+  table-games: {kind: table, cells: [matrix/climbing/full/mappo, matrix/two-step/none/fp3o]}
+  figure-games: {kind: figure, script: stability, cells: [matrix/climbing/full/mappo]}
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Write a suite into a repository of its own that has `base`."""
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "workflow" / "schemas").mkdir(parents=True)
+    for name in (
+        "benchmarks/tasks.yaml",
+        *(f"workflow/schemas/{p.name}" for p in (ROOT / "workflow/schemas").iterdir()),
+    ):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    monkeypatch.chdir(tmp_path)
+
+    def add(name: str, text: str) -> None:
+        (tmp_path / "benchmarks" / f"{name}.yaml").write_text(text)
+
+    add("base", BASE)
+    return add
+
+
+def ids(suite: config.Suite) -> dict[str, list[str]]:
+    return {artefact.name: [cell.id for cell in artefact.cells] for artefact in suite.artefacts}
+
+
+def test_an_heir_has_its_bases_artefacts_and_its_own(write: Callable[[str, str], None]) -> None:
+    own = "artefacts:\n  figure-games: {kind: figure, cells: [matrix/two-step/none/fp3o]}\n"
+    write("heir", f"title: Heir\nextends: base\nseeds: 3\n{own}")
+    heir = load_suite("heir")
+    assert ids(heir) == {**ids(load_suite("base")), "figure-games": ["matrix/two-step/none/fp3o"]}
+    assert {artefact.seeds for artefact in heir.artefacts} == {(3,)}
+    assert heir.artefact("figure-games").script == "learning_curves"
+
+
+def test_only_leaves_out_cells_and_artefacts_without_any(write: Callable[[str, str], None]) -> None:
+    write("heir", "title: Heir\nextends: base\nonly: '*/two-step/*'\n")
+    assert ids(load_suite("heir")) == {"table-games": ["matrix/two-step/none/fp3o"]}
+    write("nothing", "title: Nothing\nextends: base\nonly: smac/*\n")
+    with pytest.raises(UserError, match=r"only 'smac/\*' fits none of its cells"):
+        load_suite("nothing")
+
+
+@pytest.mark.parametrize(("text", "message"), [("extends: bass", "base"), ("extends: heir", "which extends it")])
+def test_a_base_that_cannot_be(write: Callable[[str, str], None], text: str, message: str) -> None:
+    write("heir", f"title: Heir\n{text}\n")
+    with pytest.raises(UserError, match=message):
+        load_suite("heir")
+
+
+def test_a_budget_is_a_fraction_in_whole_iterations(write: Callable[[str, str], None]) -> None:
+    write("heir", "title: Heir\nextends: base\nbudget: 0.15\n")
+    for (short, _), (plain, _) in zip(load_suite("heir").runs(), load_suite("base").runs(), strict=True):
+        assert 0 < short.settings.total_steps <= 0.15 * plain.settings.total_steps
+        assert short.iterations == int(0.15 * plain.iterations)
+        assert [change.name for change in short.deviations] == ["total_steps"]
+        assert short.digest != plain.digest
+
+
+def test_the_preview_is_the_paper_at_a_tenth() -> None:
+    preview, paper = load_suite("preview"), load_suite("paper")
+    assert ids(preview) == ids(paper)
+    for (short, _), (whole, _) in zip(preview.runs(), paper.runs(), strict=True):
+        assert short.iterations == whole.iterations // 10
+
+
+def test_every_figure_of_a_suite_names_a_script_that_exists() -> None:
+    suites = [load_suite(name) for name in config.suite_names()]
+    named = {artefact.script for suite in suites for artefact in suite.artefacts if artefact.kind == "figure"}
+    assert named == set(scripts())
