@@ -164,7 +164,7 @@ def claims_part(card: Mapping[str, Any]) -> Html:
         [
             claim["name"],
             claim["claim"],
-            tag("td", claim["verdict"], class_=claim["verdict"].replace("not run", "absent")),
+            tag("td", claim["words"], class_=claim["verdict"].replace("not run", "absent")),
             claim["evidence"],
             f"{claim['found']} of {claim['needed']}",
             claim["source"],

@@ -181,7 +181,7 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
     known = [abs(span) for span in spans if span is not None]
     compared = [entry.comparison for entry in entries.values() if entry.comparison]
     claims = [
-        {"name": claim.name, "claim": claim.text, "source": claim.source, **finding._asdict()}
+        {"name": claim.name, "claim": claim.text, "source": claim.source, **finding._asdict(), "words": finding.words}
         for claim, finding in [*ledger(data), *([cost.claim(costs)] if costs else [])]
     ]
     return {

@@ -178,7 +178,10 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
     domains, order = [key[0] for key in keys], list(SHARING_TITLES)
     keys.sort(key=lambda key: (domains.index(key[0]), order.index(key[2])))
     judged = _judged([entry_of(data.cells[cell.id]) for cell in members])
-    titles = {tuple(entry.cell.split("/")[:2]): entry for entry in paper.scores().values()}
+    titles: dict[tuple[str, ...], Published] = {}
+    for entry in paper.scores().values():
+        # The main tables come first; the approximation table has no column for difficulty and agents.
+        titles.setdefault(tuple(entry.cell.split("/")[:2]), entry)
     rows = []
     for domain, task, sharing in keys:
         known = titles.get((domain, task))

@@ -28,7 +28,7 @@ def finding(name: str, root: Path) -> Finding:
 def test_nothing_is_claimed_without_runs(tmp_path: Path) -> None:
     found = claims.ledger(suite(tmp_path))
     assert {verdict.verdict for _, verdict in found} == {"not run"}
-    assert len({claim.name for claim, _ in found}) == len(found) == 17
+    assert len({claim.name for claim, _ in found}) == len(found) == len(claims.CLAIMS)
 
 
 def test_every_cell_a_claim_needs_is_in_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +66,7 @@ def test_better_and_worse(tmp_path: Path, write_run: Any, scores_around: Any) ->
         write_run(tmp_path, f"{CHEETAH}/mappo-10-epochs", seed, score)
     found = finding("C16", tmp_path)
     assert (found.verdict, found.found, found.needed) == ("contradicted", 1, 36)
+    assert found.words == "contradicted so far, 1 of 36"
     for seed, score in enumerate(scores_around(3000, 100)):
         write_run(tmp_path, f"{CHEETAH}/mappo", seed, score)
     found = finding("C1", tmp_path)  # one baseline of three, so not yet supported
@@ -84,6 +85,7 @@ def test_equivalence(tmp_path: Path, write_run: Any, scores_around: Any) -> None
     found = finding("C10", tmp_path)
     assert found.verdict == "supported"
     assert found.evidence == "equivalent in 2, different in 0 of 2 comparisons"
+    assert found.words == "supported"
 
 
 def test_stuck_seeds(tmp_path: Path, write_run: Any) -> None:

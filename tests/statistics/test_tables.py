@@ -64,6 +64,14 @@ def test_rows_and_columns_are_the_papers_plus_the_control(data: SuiteRuns) -> No
     assert build(data, "table-mpe").columns == ("fp3o", "happo", "mappo", "a2po")
 
 
+def test_rows_that_the_approximation_table_repeats_keep_difficulty_and_agents(data: SuiteRuns) -> None:
+    for name, artefact in (("mamujoco", "table-mamujoco"), ("smac", "table-smac")):
+        printed = {entry.cell.rsplit("/", 1)[0]: (entry.difficulty, entry.agents) for entry in published.table(name)}
+        rows = build(data, artefact).rows
+        assert {row.entries[0].cell.rsplit("/", 1)[0]: (row.difficulty, row.agents) for row in rows} == printed
+        assert all(agents for _, agents in printed.values())
+
+
 def test_verdicts_and_marks(data: SuiteRuns) -> None:
     lines = lines_of(build(data, "table-mamujoco"))
     assert lines[f"{CHEETAH}/fp3o"]["verdict"] == "consistent"
