@@ -19,7 +19,7 @@ from tyro.extras import SubcommandApp
 
 from fp3o import config
 from fp3o.config.settings import Settings
-from fp3o.envs.options import OPTIONS
+from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings, shown
 from fp3o.runs import layout
@@ -208,7 +208,7 @@ def evaluate(
     from fp3o.runs import records
 
     document = records.read_run(run / records.RUN)
-    named = document["options"].get("env") or document["cell"].split("/")[1]
+    named = document["options"].get("env") or config.Cell.of(document["cell"]).task
     if ":" in named and not trust:
         raise UserError(f"{run / records.RUN} wants to run code of yours or of a package, {named}; --trust allows it")
     if episodes < 1:

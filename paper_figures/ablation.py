@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 
+from fp3o.config import SHARINGS, Cell
 from fp3o.statistics.intervals import summarise, welch
 from fp3o.statistics.scores import protocol_of
 from paper_figures.drawing import (
     CURVE_HEADER,
     METRIC_NAMES,
-    SHARING_NAMES,
     Request,
     draw_curve,
     joint_legend,
@@ -21,16 +21,16 @@ from paper_figures.drawing import (
 def draw(request: Request) -> None:
     """One panel per task and sharing; under the title the second minus the first, 95 % Welch interval."""
     cells = request.cells
-    places = list(dict.fromkeys(tuple(cell.cell.split("/")[:3]) for cell in cells))
+    places = list(dict.fromkeys(Cell.of(cell.cell).row for cell in cells))
     across = min(3, len(places))
     down = -(-len(places) // across)
     figure, panels = plt.subplots(down, across, figsize=(3.1 * across, 2.2 * down), squeeze=False, layout="constrained")
     rows = []
     for axes, place in zip(panels.flat, places, strict=False):
-        here = [cell for cell in cells if tuple(cell.cell.split("/")[:3]) == place]
+        here = [cell for cell in cells if Cell.of(cell.cell).row == place]
         drawn = [row for cell in here for row in draw_curve(axes, cell)]
         rows += drawn
-        title = f"{place[1]}, {SHARING_NAMES[place[2]]}"
+        title = f"{place[1]}, {SHARINGS[place[2]].name}"
         scores = [cell.scores() for cell in here]
         if len(scores) == 2 and all(len(values) > 1 for values in scores):
             found = welch(summarise(scores[1], "mean"), summarise(scores[0], "mean"))

@@ -17,12 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fp3o.config import Artefact
+from fp3o.config import Artefact, Cell, algorithm_title
 from fp3o.statistics.intervals import mean_interval
 from fp3o.statistics.published import scores
 from fp3o.statistics.scores import CellRuns, battles_by, protocol_of
 from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
-from fp3o.statistics.tables import algorithm_title
 
 plt.style.use(Path(__file__).parent / "style.mplstyle")
 
@@ -34,12 +33,6 @@ COLOURS = {
     "ippo": "#CC79A7",
     "a2po": "#E69F00",
     "coppo": "#56B4E9",
-}
-SHARING_NAMES = {
-    "full": "full sharing",
-    "partial": "partial sharing",
-    "none": "no sharing",
-    "by-type": "sharing by type",
 }
 METRIC_NAMES = {"return": "return", "return_per_agent": "return per agent", "win_rate": "win rate (%)"}
 
@@ -100,7 +93,7 @@ def draw_curve(axes: Axes, cell: CellRuns, name: str | None = None) -> list[tupl
     found = band(cell)
     if found is None:
         return []
-    label = cell.cell.split("/")[3]
+    label = Cell.of(cell.cell).label
     steps = found.env_steps / 1e6
     text = f"{name or algorithm_title(label)} (n = {found.n.max()})"
     axes.plot(steps, found.centre, color=colour(label), linestyle=dashes(label), label=text)
@@ -137,7 +130,7 @@ def mark_missing(axes: Axes, text: str = "not run") -> None:
 
 def note_missing(axes: Axes, cells: Iterable[CellRuns]) -> None:
     """Names the algorithms of a panel that were not run; the whole panel where none was."""
-    missing = [algorithm_title(cell.cell.split("/")[3]) for cell in cells if band(cell) is None]
+    missing = [Cell.of(cell.cell).title for cell in cells if band(cell) is None]
     if not axes.lines:
         mark_missing(axes)
     elif missing:

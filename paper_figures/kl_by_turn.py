@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from fp3o.config import Cell, algorithm_title
 from fp3o.statistics.claims import turn_divergence
 from fp3o.statistics.scores import CellRuns
-from fp3o.statistics.tables import algorithm_title
 from paper_figures.drawing import Request, colour, mark_missing, save
 
 RINGS = (0.04, 0.08, 0.12)  # The paper's circles.
@@ -73,7 +73,7 @@ def draw(request: Request) -> None:
     found = [turns_of(cell) for cell in cells]
     top = max((float(values.max()) for turns in found for values in turns.values()), default=1.0)
     for place, (cell, turns) in enumerate(zip(cells, found, strict=True)):
-        label = cell.cell.split("/")[3]
+        label = Cell.of(cell.cell).label
         panels = [figure.add_subplot(1, len(cells) + 1, place + 2)]
         if turns:
             linear(panels[0], turns, colour(label))

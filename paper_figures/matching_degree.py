@@ -5,26 +5,25 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
+from fp3o.config import SHARINGS, Cell
 from fp3o.statistics.claims import matching
 from fp3o.statistics.intervals import wilson
-from paper_figures.drawing import SHARING_NAMES, Request, mark_missing, save
-
-SHARING_COLOURS = {"full": "#0072B2", "partial": "#E69F00", "none": "#009E73", "by-type": "#CC79A7"}
+from paper_figures.drawing import Request, mark_missing, save
 
 
 def draw(request: Request) -> None:
     """Grouped bars with Wilson intervals, one panel per task."""
     cells = request.cells
-    tasks = list(dict.fromkeys(cell.cell.split("/")[1] for cell in cells))
+    tasks = list(dict.fromkeys(Cell.of(cell.cell).task for cell in cells))
     figure, panels = plt.subplots(1, len(tasks), figsize=(3.6 * len(tasks), 2.4), squeeze=False, layout="constrained")
     rows = []
     for axes, task in zip(panels[0], tasks, strict=True):
-        here = [cell for cell in cells if cell.cell.split("/")[1] == task]
-        sharings = list(dict.fromkeys(cell.cell.split("/")[2] for cell in here))
+        here = [cell for cell in cells if Cell.of(cell.cell).task == task]
+        sharings = list(dict.fromkeys(Cell.of(cell.cell).sharing for cell in here))
         sizes = sorted({int(cell.cell.rpartition("-")[2]) for cell in here})
         drawn = False
         for cell in here:
-            sharing, size = cell.cell.split("/")[2], int(cell.cell.rpartition("-")[2])
+            sharing, size = Cell.of(cell.cell).sharing, int(cell.cell.rpartition("-")[2])
             agree, total = matching(cell)
             if total == 0:
                 continue
@@ -32,13 +31,13 @@ def draw(request: Request) -> None:
             width = 0.8 / len(sharings)
             place = sizes.index(size) + (sharings.index(sharing) - (len(sharings) - 1) / 2) * width
             error = np.array([[max(0.0, share - low)], [max(0.0, high - share)]]) * 100
-            name = f"{SHARING_NAMES[sharing]}"
+            name = SHARINGS[sharing].name
             known = axes.get_legend_handles_labels()[1]
             axes.bar(
                 place,
                 share * 100,
                 width * 0.92,
-                color=SHARING_COLOURS[sharing],
+                color=SHARINGS[sharing].colour,
                 yerr=error,
                 error_kw={"linewidth": 0.8, "capsize": 1.5},
                 label=None if name in known else name,

@@ -9,13 +9,13 @@ import matplotlib.pyplot as plt
 
 from fp3o import config
 from fp3o.runs import layout
+from fp3o.statistics.columns import CONTROL
 from fp3o.statistics.suites import SuiteRuns, as_command
 from paper_figures import learning_curves
 from paper_figures.drawing import Request, caption, draw_curve
 
 DOCS = config.repository() / "docs"
 PICTURES = DOCS / "pictures"
-CONTROL = "mappo-10-epochs"
 
 
 def halfcheetah(data: SuiteRuns) -> None:

@@ -11,10 +11,13 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
+from fp3o.config import Cell, algorithm_title
+from fp3o.envs.domains import published_domains
 from fp3o.statistics import aggregate
 from fp3o.statistics.scorecard import columns_of, judged_cells, normalised
+from fp3o.statistics.scores import protocol_of
 from fp3o.statistics.suites import SuiteRuns, as_command, load, parser
-from fp3o.statistics.tables import Entry, algorithm_title
+from fp3o.statistics.tables import Entry
 from paper_figures.drawing import colour, dashes, mark_missing, save
 
 VERDICT_COLOURS = {"consistent": "#009E73", "undecided": "#999999", "differs": "#D55E00"}
@@ -53,7 +56,7 @@ def forest(entries: Sequence[Entry], out: Path) -> None:
 
 def scatter(entries: Sequence[Entry], out: Path) -> None:
     """Published against ours on the diagonal, one panel per domain."""
-    domains = list(dict.fromkeys(entry.cell.split("/")[0] for entry in entries)) or ["none"]
+    domains = list(dict.fromkeys(Cell.of(entry.cell).domain for entry in entries)) or ["none"]
     figure, panels = plt.subplots(
         1, len(domains), figsize=(3.4 * len(domains), 3.2), squeeze=False, layout="constrained"
     )
@@ -63,7 +66,7 @@ def scatter(entries: Sequence[Entry], out: Path) -> None:
             found = entry.comparison
             if found is None or not entry.cell.startswith(f"{domain}/"):
                 continue
-            label = entry.cell.split("/")[3]
+            label = Cell.of(entry.cell).label
             axes.errorbar(
                 found.published.value,
                 found.ours.centre,
@@ -92,7 +95,7 @@ def scatter(entries: Sequence[Entry], out: Path) -> None:
 
 def profiles(data: SuiteRuns, out: Path) -> None:
     """Fraction of runs above a normalised score, over the rows that all of a domain's algorithms have."""
-    domains = [name for name in ("mamujoco", "smac", "mpe") if any(cell.startswith(name) for cell in data.cells)]
+    domains = [name for name in published_domains() if any(Cell.of(cell).domain == name for cell in data.cells)]
     figure, panels = plt.subplots(
         1, max(1, len(domains)), figsize=(3.2 * max(1, len(domains)), 2.5), squeeze=False, layout="constrained"
     )
@@ -112,7 +115,9 @@ def profiles(data: SuiteRuns, out: Path) -> None:
             axes.step(thresholds, share, color=colour(label), linestyle=dashes(label), where="post")
             axes.plot([], [], color=colour(label), label=f"{algorithm_title(label)} ({n} runs)")
             rows += [(domain, label, f"{t:.5g}", f"{s:.5g}") for t, s in zip(thresholds, share, strict=True)]
-        axes.set_xlabel("score (win rate)" if domain == "smac" else "score (0, 1: the paper's worst, best)")
+        axes.set_xlabel(
+            "score (win rate)" if protocol_of(domain).metric == "win_rate" else "score (0, 1: the paper's worst, best)"
+        )
         axes.set_ylabel("fraction of runs above")
         axes.legend(loc="upper right", fontsize=6)
     if not domains:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 
+from fp3o.config import SHARINGS, Cell, algorithm_title
 from fp3o.statistics.scores import protocol_of
-from fp3o.statistics.tables import algorithm_title
-from paper_figures.drawing import METRIC_NAMES, SHARING_NAMES, Request, colour, mark_missing, save
+from paper_figures.drawing import METRIC_NAMES, Request, colour, mark_missing, save
 
 
 def draw(request: Request) -> None:
@@ -17,8 +17,8 @@ def draw(request: Request) -> None:
     )
     rows = []
     for axes, cell in zip(panels[0], cells, strict=True):
-        _, task, sharing, label = cell.cell.split("/")
-        axes.set_title(f"{algorithm_title(label)}: {task}, {SHARING_NAMES[sharing]}")
+        _, task, sharing, label = Cell.of(cell.cell).parts
+        axes.set_title(f"{algorithm_title(label)}: {task}, {SHARINGS[sharing].name}")
         metric = protocol_of(cell.cell).metric
         stuck = 0
         for run in cell.runs:

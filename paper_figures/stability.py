@@ -5,8 +5,8 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
+from fp3o.config import Cell, algorithm_title
 from fp3o.statistics.scores import protocol_of
-from fp3o.statistics.tables import algorithm_title
 from paper_figures.drawing import METRIC_NAMES, Request, colour, dashes, draw_curve, joint_legend, mark_missing, save
 
 REPLICATES = 500
@@ -22,7 +22,7 @@ def draw(request: Request) -> None:
         length = min((len(run.curve.value) for run in cell.runs), default=0)
         if len(cell.runs) < 2 or length == 0:
             continue
-        label = cell.cell.split("/")[3]
+        label = Cell.of(cell.cell).label
         curves = np.stack([run.curve.value[:length] for run in cell.runs])  # [seeds, E]
         steps = cell.runs[0].curve.env_steps[:length]
         spread = curves.std(0, ddof=1)

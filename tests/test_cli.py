@@ -17,8 +17,8 @@ import pytest
 from fp3o import cli
 from fp3o.config import Cell, Plan, resolve
 from fp3o.config.settings import Settings
+from fp3o.envs.domains import OPTIONS
 from fp3o.envs.interface import Episode
-from fp3o.envs.options import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
 from fp3o.runs import records

@@ -6,7 +6,7 @@
 The data stands in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/<suite>.yaml (which cells).
 """
 
-from fp3o.config.cells import Cell
+from fp3o.config.cells import Cell, Row, algorithm_title
 from fp3o.config.differences import Change, changes
 from fp3o.config.resolution import PROTOCOL, Plan, canonical_json, check_agents, option_names, resolve, setting_names
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
@@ -24,9 +24,11 @@ __all__ = [
     "Cell",
     "Change",
     "Plan",
+    "Row",
     "Scalar",
     "Settings",
     "Suite",
+    "algorithm_title",
     "algorithms",
     "canonical_json",
     "catalogue",

@@ -4,10 +4,30 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 from fp3o.config.sharings import SHARINGS
 from fp3o.config.sources import algorithms, catalogue, domains, tasks, variants
 from fp3o.errors import UserError, unknown
+
+
+class Row(NamedTuple):
+    """What the cells of one row of a table share."""
+
+    domain: str
+    task: str
+    sharing: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+def algorithm_title(label: str) -> str:
+    """mappo-10-epochs → MAPPO (10 epochs)."""
+    algorithm, _, variant = label.partition("-")
+    title = "CoPPO" if algorithm == "coppo" else algorithm.upper()
+    return f"{title} ({variant.replace('-', ' ')})" if variant else title
 
 
 @dataclass(frozen=True, order=True)
@@ -30,17 +50,38 @@ class Cell:
         """`<algorithm>[-<variant>]`."""
         return f"{self.algorithm}-{self.variant}" if self.variant else self.algorithm
 
+    @property
+    def title(self) -> str:
+        """The label for readers."""
+        return algorithm_title(self.label)
+
+    @property
+    def row(self) -> Row:
+        """Domain, task and sharing."""
+        return Row(self.domain, self.task, self.sharing)
+
+    @property
+    def parts(self) -> tuple[str, str, str, str]:
+        """Domain, task, sharing, label: the columns of most CSV files."""
+        return (*self.row, self.label)
+
     @staticmethod
     def parse(text: str) -> Cell:
         """Read a cell id; every part is checked against what exists."""
-        parts = text.strip("/").split("/")
+        cell = Cell.of(text.strip("/"))
+        cell.check()
+        return cell
+
+    @staticmethod
+    @cache
+    def of(text: str) -> Cell:
+        """The parts of an id that a run, a suite or a published table names: not checked against what exists now."""
+        parts = text.split("/")
         if len(parts) != 4:
             raise UserError(f"cell {text!r} should read <domain>/<task>/<sharing>/<algorithm>[-<variant>]")
         domain, task, sharing, label = parts
         algorithm, _, variant = label.partition("-")
-        cell = Cell(domain, task, sharing, algorithm, variant)
-        cell.check()
-        return cell
+        return Cell(domain, task, sharing, algorithm, variant)
 
     def check(self) -> None:
         """Raise UserError unless every part is known."""

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fp3o.config.cells import Cell
 from fp3o.config.settings import Settings
-from fp3o.envs.options import OPTIONS
+from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, shown
 
@@ -48,7 +49,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any], sources: Mapping[str
         for name in ("cell", "protocol", "revision")
         if old.get(name) != new.get(name)
     ]
-    domain = str(new["cell"]).split("/")[0]
+    domain = Cell.of(new["cell"]).domain
     for part, kind in (("settings", Settings), ("options", OPTIONS[domain])):
         later = {name: field.added_later.value for name, field in declared(kind).items() if field.added_later}
         before, after = ({**later, **side[part]} for side in (old, new))

@@ -18,7 +18,8 @@ from fp3o.config.cells import Cell
 from fp3o.config.differences import Change, changes
 from fp3o.config.settings import Settings
 from fp3o.config.sources import catalogue
-from fp3o.envs.options import KNOWN_ENVIRONMENTS, OPTIONS, revision
+from fp3o.envs.domains import DOMAINS, OPTIONS, revision
+from fp3o.envs.options import KNOWN_ENVIRONMENTS, PettingzooOptions
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar, declared, hashed
 
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 # Version of the training code's numbers. Bump when the same settings and seed give other results than before.
 PROTOCOL = 1
 
-PUBLISHED_DOMAINS = ("mamujoco", "smac", "mpe")
 _SCHEDULE = ("total_steps", "rollout_length", "rollout_threads", "evaluation_interval")
-MPE_EPISODE = 25  # Steps of every MPE episode, so a rollout of a multiple of 25 steps starts and ends with one.
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Plan:
         """Whether steps and evaluations are those of the published cell."""
         plain = _build(self.cell, _layers(self.cell))[0]
         same = all(getattr(self.settings, name) == getattr(plain, name) for name in _SCHEDULE)
-        return same and self.cell.domain in PUBLISHED_DOMAINS
+        return same and DOMAINS[self.cell.domain].published
 
     def configuration(self) -> dict[str, Any]:
         """What is hashed, and what run.json shows: settings the algorithm does not read are left out."""
@@ -199,7 +198,8 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
         raise refuse(f"total_steps = {settings.total_steps} is less than one rollout; allowed: at least {samples}")
     pieces, what = samples, "samples"
     if settings.recurrent:
-        starts_an_episode = cell.domain == "mpe" and settings.rollout_length % MPE_EPISODE == 0
+        episode = DOMAINS[cell.domain].episode
+        starts_an_episode = episode > 0 and settings.rollout_length % episode == 0
         length = samples if starts_an_episode else settings.rollout_length
         if length % settings.chunk_length:
             raise refuse(
@@ -222,7 +222,7 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
     if settings.cumulative_blocks and cell.algorithm == "a2po" and cell.sharing != "full":
         raise refuse("cumulative_blocks = true needs one policy for all agents; allowed: sharing full")
     # A stranger's environment: where it is, or one of those known by name (then the task's name is enough).
-    known = cell.domain != "pettingzoo" or (options.env or cell.task) in KNOWN_ENVIRONMENTS
+    known = not isinstance(options, PettingzooOptions) or (options.env or cell.task) in KNOWN_ENVIRONMENTS
     if not known and not re.fullmatch(r"[\w.]+:[\w.]+", options.env):
         names = ", ".join(KNOWN_ENVIRONMENTS)
         raise refuse(f"env = {options.env!r} is not allowed; allowed: module:factory of a ParallelEnv, {names}")

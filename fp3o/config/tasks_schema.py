@@ -8,7 +8,7 @@ from typing import Any
 
 from fp3o.config.settings import Settings
 from fp3o.config.sharings import SHARINGS
-from fp3o.envs.options import OPTIONS
+from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Declared, declared, shown
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any, cast
 
+from fp3o.envs.domains import OPTIONS
 from fp3o.envs.interface import BatchEnv
-from fp3o.envs.options import OPTIONS
 from fp3o.errors import unknown
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.checks import checked_seeds, checked_slots
+from fp3o.envs.domains import REVISIONS
 from fp3o.envs.draws import uniform_draws
 from fp3o.envs.interface import Bools, Doubles, EnvSpec, Episode, Snapshot, Transition
-from fp3o.envs.options import REVISIONS
 from fp3o.errors import UserError
 
 # How a slot's episode ended; with auto-reset every slot is always running.

@@ -1,4 +1,4 @@
-"""Options of each domain's environments, and the hand-bumped revision of each engine.
+"""Options of each domain's environments; fp3o/envs/domains.py has the rest of what a domain is.
 
 Kept apart from the simulators so that planning can check and hash them without importing MuJoCo or numba.
 """
@@ -9,7 +9,7 @@ import importlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fp3o.fields import AddedLater, Bounds
 
@@ -157,23 +157,3 @@ KNOWN_ENVIRONMENTS: dict[str, KnownEnvironment] = {
 @dataclass(frozen=True)
 class MatrixOptions:
     """The tiny games have none."""
-
-
-OPTIONS: dict[str, type[Any]] = {
-    "mamujoco": MamujocoOptions,
-    "mpe": MpeOptions,
-    "smac": SmacOptions,
-    "pettingzoo": PettingzooOptions,
-    "matrix": MatrixOptions,
-}
-
-# Bumped by hand when an engine's numbers change (a pinned digest test per engine notices); part of every run's hash.
-REVISIONS: dict[str, int] = {"mamujoco": 1, "mpe": 1, "smac": 2, "smac/starcraft2": 1, "pettingzoo": 1, "matrix": 1}
-
-# KiB one environment takes, from above: what a thousand of them add to a process. Pettingzoo's: assumed.
-SLOT_KIB: dict[str, int] = {"mamujoco": 100, "mpe": 4, "smac": 200, "pettingzoo": 1000, "matrix": 2}
-
-
-def revision(domain: str, options: Any) -> int:
-    """Of the engine that these options choose."""
-    return REVISIONS.get(f"{domain}/{getattr(options, 'backend', '')}", REVISIONS[domain])

@@ -1,10 +1,10 @@
-"""Who owns which parameters: two owner vectors, the only place where a kind of sharing has a name."""
+"""Who owns which parameters: two owner vectors (their names: fp3o/config/sharings.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from fp3o.config.sharings import SHARINGS
 from fp3o.errors import UserError, unknown
 
 
@@ -40,21 +40,8 @@ class Sharing:
         return tuple(owner[h] for h in range(self.heads))
 
 
-def _rank(types: tuple[int, ...]) -> tuple[int, ...]:
-    names = sorted(set(types))
-    return tuple(names.index(t) for t in types)
-
-
-SHARINGS: dict[str, Callable[[tuple[int, ...]], Sharing]] = {
-    "full": lambda types: Sharing((0,) * len(types), (0,) * len(types)),
-    "partial": lambda types: Sharing((0,) * len(types), tuple(range(len(types)))),
-    "none": lambda types: Sharing(tuple(range(len(types))), tuple(range(len(types)))),
-    "by-type": lambda types: Sharing(_rank(types), _rank(types)),
-}
-
-
 def sharing(name: str, agent_types: tuple[int, ...]) -> Sharing:
     """The owner vectors of a named kind of sharing for agents of these types."""
     if name not in SHARINGS:
         raise unknown("sharing", name, SHARINGS)
-    return SHARINGS[name](agent_types)
+    return Sharing(*SHARINGS[name].owners(agent_types))

@@ -9,21 +9,22 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from fp3o.config import Cell
+from fp3o.envs.domains import DOMAINS, OPTIONS
 from fp3o.envs.interface import Episode
-from fp3o.envs.options import OPTIONS
 from fp3o.errors import unknown
 from fp3o.fields import restored
 from fp3o.render import animation
 from fp3o.runs import records
 
-DRAWN = ("mamujoco", "smac")
+DRAWN = tuple(name for name, domain in DOMAINS.items() if domain.drawn)
 
 
 def render_run(run: Path, out: Path, seed: int, every: int, width: int, height: int) -> tuple[Episode, int]:
     """Play one deterministic episode of a finished run and write every `every`-th step; the episode, and the frames."""
     animation.check_name(out)
     document = records.read_run(run / records.RUN)
-    domain, task, _, _ = document["cell"].split("/")
+    domain, task, _, _ = Cell.of(document["cell"]).parts
     if domain not in DRAWN:
         raise unknown("domain to draw", domain, DRAWN, document["cell"])
     module = importlib.import_module(f"fp3o.render.{domain}")

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fp3o.config import algorithm_title
 from fp3o.report.cell import cell_section, verdict_class
 from fp3o.report.html import Content, Html, anchor, table, tag
 from fp3o.statistics.cost import Cost
 from fp3o.statistics.scorecard import scorecard
 from fp3o.statistics.scores import battles_by
 from fp3o.statistics.suites import SuiteRuns
-from fp3o.statistics.tables import Entry, Table, algorithm_title, build, entry_of, fixed
+from fp3o.statistics.tables import Entry, Table, build, entry_of, fixed
 
 HERE = Path(__file__).parent
 # Nothing may be fetched: the browser itself enforces it.

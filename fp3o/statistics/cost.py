@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fp3o.config import Cell
 from fp3o.errors import UserError
 from fp3o.statistics import published
 from fp3o.statistics.claims import Claim, ClaimVerdict, Finding
@@ -113,7 +114,7 @@ def claim(costs: Sequence[Cost]) -> tuple[Claim, Finding]:
         "memory": {cost.cell: cost.memory for cost in costs},
     }
     for table, known in measured.items():
-        rows = sorted({cell.rpartition("/")[0] for cell in known if cell.split("/")[2] in ("full", "partial")})
+        rows = sorted({str(cell.row) for cell in map(Cell.of, known) if cell.sharing in ("full", "partial")})
         for row in rows:
             for above, below in ORDERS[table]:
                 first, second = known.get(f"{row}/{above}"), known.get(f"{row}/{below}")

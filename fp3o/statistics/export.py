@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fp3o.config import Cell
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, last_ten, pooled_median, protocol_of, reduce
 from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
 
@@ -21,7 +22,7 @@ def scores_csv(data: SuiteRuns) -> str:
     """Every named reduction of every run; the pool of all seeds as seed "all"."""
     rows: list[Sequence[object]] = []
     for found in data.cells.values():
-        parts = found.cell.split("/")
+        parts = Cell.of(found.cell).parts
         for run in found.runs:
             for name in REDUCTIONS:
                 value = reduce(run, name)
@@ -47,11 +48,11 @@ def marl_eval(data: SuiteRuns) -> dict[str, Any]:
     tasks: dict[tuple[str, str], list[CellRuns]] = {}
     for found in data.cells.values():
         if found.runs and all(len(run.curve.value) for run in found.runs):
-            tasks.setdefault((found.cell.split("/")[0], found.cell.split("/")[1]), []).append(found)
+            tasks.setdefault((Cell.of(found.cell).domain, Cell.of(found.cell).task), []).append(found)
     for (domain, task), members in tasks.items():
         length = min(max(len(run.curve.value) for run in found.runs) for found in members)
         for found in members:
-            _, _, sharing, label = found.cell.split("/")
+            _, _, sharing, label = Cell.of(found.cell).parts
             name = f"{label.replace('-', '_')}_{sharing.replace('-', '_')}"
             place = document.setdefault(domain, {}).setdefault(task.replace("-", "_").lower(), {})
             place[name] = _runs(found, length)

@@ -14,8 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from fp3o.config import Cell
+from fp3o.envs.domains import published_domains
 from fp3o.statistics import aggregate, cost, published
 from fp3o.statistics.claims import ledger, scores_of
+from fp3o.statistics.columns import CONTROL
 from fp3o.statistics.intervals import Interval
 from fp3o.statistics.ranks import Agreement, RankRow, agreement
 from fp3o.statistics.scores import CellRuns, protocol_of
@@ -62,7 +65,7 @@ def grouped(entries: dict[str, Entry], part: int) -> dict[str, dict[str, int]]:
     """Counts by domain (0), sharing (2) or algorithm (3)."""
     groups: dict[str, list[Entry]] = {}
     for cell, entry in entries.items():
-        groups.setdefault(cell.split("/")[part], []).append(entry)
+        groups.setdefault(Cell.of(cell).parts[part], []).append(entry)
     return {name: verdict_counts(members) for name, members in sorted(groups.items())}
 
 
@@ -110,19 +113,19 @@ def scale(domain: str, task: str) -> tuple[float, float]:
 
 def normalised(data: SuiteRuns, domain: str, labels: Sequence[str]) -> tuple[list[str], dict[str, list[list[float]]]]:
     """Rows (task/sharing) in which every label has seeds, and the scores there on the task's scale."""
-    rows = sorted({cell.rpartition("/")[0] for cell in published.scores() if cell.startswith(f"{domain}/")})
+    rows = sorted({cell.row for cell in map(Cell.of, published.scores()) if cell.domain == domain}, key=str)
     common = [row for row in rows if all(scores_of(data, f"{row}/{label}") for label in labels)]
     table: dict[str, list[list[float]]] = {label: [] for label in labels}
     for row in common:
-        low, high = scale(domain, row.split("/")[1])
+        low, high = scale(domain, row.task)
         for label in labels:
             table[label].append([(value - low) / (high - low) for value in scores_of(data, f"{row}/{label}")])
-    return common, table
+    return [str(row) for row in common], table
 
 
 def columns_of(domain: str) -> tuple[str, ...]:
     """The paper's algorithms in a domain."""
-    return tuple(dict.fromkeys(entry.cell.split("/")[3] for entry in published.table(domain)))
+    return tuple(dict.fromkeys(Cell.of(entry.cell).label for entry in published.table(domain)))
 
 
 def aggregates(data: SuiteRuns, domain: str) -> dict[str, Any]:
@@ -141,7 +144,7 @@ def aggregates(data: SuiteRuns, domain: str) -> dict[str, Any]:
         if rows
     }
     improvement = {}
-    for other in (*labels[1:], "mappo-10-epochs"):
+    for other in (*labels[1:], CONTROL):
         common, pair = normalised(data, domain, ("fp3o", other))
         if common:
             samples = [*pair["fp3o"], *pair[other]]
@@ -152,7 +155,9 @@ def aggregates(data: SuiteRuns, domain: str) -> dict[str, Any]:
             }
     return {
         "rows": rows,
-        "scale": "win rate / 100" if domain == "smac" else "0 and 1 = the paper's worst and best value on the task",
+        "scale": "win rate / 100"
+        if protocol_of(domain).metric == "win_rate"
+        else "0 and 1 = the paper's worst and best value on the task",
         "pooled": pooled,
         "probability_that_fp3o_is_better": improvement,
     }
@@ -176,7 +181,7 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
     """Everything, as plain data."""
     entries = judged_cells(data)
     cells = list(data.cells.values())
-    domains = [name for name in ("mamujoco", "smac", "mpe") if any(cell.cell.startswith(name) for cell in cells)]
+    domains = [name for name in published_domains() if any(Cell.of(cell.cell).domain == name for cell in cells)]
     spans = [entry.comparison.standardised for entry in entries.values() if entry.comparison]
     known = [abs(span) for span in spans if span is not None]
     compared = [entry.comparison for entry in entries.values() if entry.comparison]
@@ -203,7 +208,7 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
         "aggregates": {name: aggregates(data, name) for name in domains},
         "engines": {
             name: sorted({run.engine for cell in cells if cell.cell.startswith(f"{name}/") for run in cell.runs})
-            for name in sorted({cell.cell.split("/")[0] for cell in cells})
+            for name in sorted({Cell.of(cell.cell).domain for cell in cells})
         },
         "deviations": sorted({str(change) for cell in cells for change in cell.deviations}),
     }

@@ -5,71 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.config import Change
+from fp3o.config import Cell, Change
+from fp3o.envs.domains import DOMAINS, RETURN, Metric, Reduction, Scoring
 from fp3o.errors import UserError
 from fp3o.runs import records
 from fp3o.runs.verify import RunId, read_tables, read_verified
-from fp3o.statistics.intervals import Statistic, Summary, summarise
+from fp3o.statistics.intervals import Summary, summarise
 
-Metric = Literal["return", "return_per_agent", "win_rate"]
-Reduction = Literal["final", "last-10-mean", "last-10-median"]
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How a domain's evaluations become the number in the table, fixed before anything was run."""
-
-    metric: Metric
-    reduction: Reduction
-    statistic: Statistic
-    words: str
-    """The same for readers; stands beside every table."""
-    margin: float | None = None
-    """Half-width of "the same" for the equivalence test; None: the larger of 10 % and one published spread."""
-
-
-_RETURN = Protocol(
-    "return",
-    "last-10-mean",
-    "mean",
-    "Return of deterministic evaluation episodes; per seed the mean of the last ten evaluations; mean ± standard "
-    "deviation (ddof = 1) over seeds",
-)
-PROTOCOLS: Mapping[str, Protocol] = {
-    "mamujoco": _RETURN,
-    # RODE's and MAPPO's "median win rate". The published ± cannot be a deviation over five seeds (docs/statistics.md).
-    "smac": Protocol(
-        "win_rate",
-        "last-10-median",
-        "median",
-        "Win rate (%) of deterministic evaluation episodes; per seed the median of the last ten evaluations; median ± "
-        "standard deviation (ddof = 1) over seeds",
-        margin=10.0,
-    ),
-    # The summed reward cannot reach the published values at all; the mean over agents can (docs/deviations.md).
-    "mpe": Protocol(
-        "return_per_agent",
-        "final",
-        "mean",
-        "Return averaged over agents; per seed the mean over all episodes of the final policy; mean ± standard "
-        "deviation (ddof = 1) over seeds",
-    ),
-}
 
 
 # How often and on how many episodes a policy is evaluated leaves the policy alone.
 _HARMLESS = ("evaluation_interval", "evaluation_episodes", "final_episodes")
 
 
-def protocol_of(cell: str) -> Protocol:
-    """The protocol of a cell's domain; tasks of one's own are scored like MAMuJoCo."""
-    return PROTOCOLS.get(cell.split("/")[0], _RETURN)
+def protocol_of(cell: str) -> Scoring:
+    """The scoring rule of a cell's domain, or of a domain."""
+    domain = cell.partition("/")[0]
+    return DOMAINS[domain].scoring if domain in DOMAINS else RETURN
 
 
 # Options that change which simulator it is, not how it is used.
@@ -265,7 +223,7 @@ def engine_of(cells: Sequence[CellRuns], where: str) -> str | None:
 
 def battles_by(cells: Sequence[CellRuns]) -> str:
     """For captions: which engine fought the battles shown, empty where there are none."""
-    engine = engine_of([cell for cell in cells if cell.cell.startswith("smac/")], "a figure")
+    engine = engine_of([cell for cell in cells if DOMAINS[Cell.of(cell.cell).domain].real_backend], "a figure")
     if engine is None:
         return ""
     return "StarCraft II" if "starcraft2" in engine else "embedded engine, not StarCraft II"

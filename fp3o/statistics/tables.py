@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from fp3o.config import Artefact, Change
+from fp3o.config import SHARINGS, Artefact, Cell, Change, algorithm_title
+from fp3o.config import Row as CellRow
+from fp3o.envs.domains import DOMAINS
 from fp3o.statistics import published as paper
 from fp3o.statistics.columns import CONTROL, cells_of
 from fp3o.statistics.compare import Comparison, compare_cell, judge
@@ -21,12 +23,6 @@ from fp3o.statistics.published import Published
 from fp3o.statistics.scores import CellRuns, engine_of, pooled_median, protocol_of
 from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
 
-SHARING_TITLES = {
-    "full": "Full Param. Sharing",
-    "partial": "Partial Param. Sharing",
-    "none": "Non-Param. Sharing",
-    "by-type": "Sharing By Type",
-}
 # What a reader of a published number must know, by the row it concerns; docs/deviations.md has the rest.
 REMARKS = (
     (
@@ -144,13 +140,6 @@ def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row
     return replace(row, entries=tuple(entries))
 
 
-def algorithm_title(label: str) -> str:
-    """mappo-10-epochs → MAPPO (10 epochs)."""
-    algorithm, _, variant = label.partition("-")
-    title = "CoPPO" if algorithm == "coppo" else algorithm.upper()
-    return f"{title} ({variant.replace('-', ' ')})" if variant else title
-
-
 def entry_of(found: CellRuns) -> Entry:
     """One cell, its verdict not yet corrected for the others of its table."""
     values = found.scores()
@@ -173,15 +162,15 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
     members = cells_of(data.suite, artefact)
     columns = list(dict.fromkeys(cell.label for cell in members))
     controls = [label for label in columns if artefact.paper and label == CONTROL]
-    keys = list(dict.fromkeys((cell.domain, cell.task, cell.sharing) for cell in members))
+    keys = list(dict.fromkeys(cell.row for cell in members))
     # The paper groups its rows by sharing.
-    domains, order = [key[0] for key in keys], list(SHARING_TITLES)
-    keys.sort(key=lambda key: (domains.index(key[0]), order.index(key[2])))
+    domains, order = [key.domain for key in keys], list(SHARINGS)
+    keys.sort(key=lambda key: (domains.index(key.domain), order.index(key.sharing)))
     judged = _judged([entry_of(data.cells[cell.id]) for cell in members])
     titles: dict[tuple[str, ...], Published] = {}
     for entry in paper.scores().values():
         # The main tables come first; the approximation table has no column for difficulty and agents.
-        titles.setdefault(tuple(entry.cell.split("/")[:2]), entry)
+        titles.setdefault(Cell.of(entry.cell).row[:2], entry)
     rows = []
     for domain, task, sharing in keys:
         known = titles.get((domain, task))
@@ -211,16 +200,18 @@ def _notes(table: Table) -> list[str]:
     """What stands under a table: what the numbers are, which engine, and everything a reader must not overlook."""
     runs = [entry.runs for entry in table.entries if entry.runs is not None]
     notes = []
-    for domain in dict.fromkeys(found.cell.split("/")[0] for found in runs):
-        members = [found for found in runs if found.cell.split("/")[0] == domain]
+    for domain in dict.fromkeys(Cell.of(found.cell).domain for found in runs):
+        members = [found for found in runs if Cell.of(found.cell).domain == domain]
+        about = DOMAINS[domain]
         notes.append(f"{domain}: {protocol_of(domain).words}.")
         engine = engine_of(members, f"{table.name} ({domain})")
         notes.append(f"{domain}: simulated by {engine}." if engine else f"{domain}: no run yet.")
-        if domain == "smac" and engine and "starcraft2" not in engine:
+        if about.real_backend and engine and about.real_backend not in engine:
             notes.append("smac: the embedded engine is not StarCraft II; published values are of the real game.")
-        builds = sorted({run.document["versions"].get("mujoco", "") for found in members for run in found.runs} - {""})
-        if domain == "mamujoco" and len(builds) > 1:
-            notes.append(f"mamujoco: runs of several MuJoCo versions: {', '.join(builds)}.")
+        package = about.package.lower()
+        builds = sorted({run.document["versions"].get(package, "") for found in members for run in found.runs} - {""})
+        if len(builds) > 1:
+            notes.append(f"{domain}: runs of several {about.package} versions: {', '.join(builds)}.")
     if table.controls:
         names = ", ".join(algorithm_title(label) for label in table.controls)
         notes.append(f"{names}: our control, not in the paper, and not ranked.")
@@ -237,7 +228,7 @@ def _notes(table: Table) -> list[str]:
         reason = ", so not compared with the paper" if any(entry.published for entry in done) else ""
         notes.append(f"Deviates from the plain cells{reason}: {'; '.join(departures)}.")
     if table.label == "table_appendix_MPE":
-        tasks = {entry.cell.split("/")[1] for entry in table.entries}
+        tasks = {Cell.of(entry.cell).task for entry in table.entries}
         notes += [
             f"{bound.task}: a team that knew every goal {bound.goal_known} would score {bound.value:.1f} ± "
             f"{bound.spread:.1f} over episodes (our search, near-optimal)."
@@ -261,14 +252,14 @@ def _notes(table: Table) -> list[str]:
 def published_table(name: str) -> Table:
     """The paper's own numbers in our table, marked by our rule."""
     entries = paper.table(name)
-    columns = tuple(dict.fromkeys(entry.cell.split("/")[3] for entry in entries))
-    groups: dict[tuple[str, ...], list[Published]] = {}
+    columns = tuple(dict.fromkeys(Cell.of(entry.cell).label for entry in entries))
+    groups: dict[CellRow, list[Published]] = {}
     for entry in entries:
-        groups.setdefault(tuple(entry.cell.split("/")[:3]), []).append(entry)
+        groups.setdefault(Cell.of(entry.cell).row, []).append(entry)
     rows = tuple(
         with_marks(
             Row(
-                sharing=key[2],
+                sharing=key.sharing,
                 title=members[0].title,
                 difficulty=members[0].difficulty,
                 agents=members[0].agents,
@@ -319,7 +310,7 @@ CSV_COLUMNS = (
 
 def to_csv(table: Table) -> str:
     """One line per cell with everything known about it."""
-    return csv_text(CSV_COLUMNS, ([*entry.cell.split("/"), *_csv_fields(entry)] for entry in table.entries))
+    return csv_text(CSV_COLUMNS, ([*Cell.of(entry.cell).parts, *_csv_fields(entry)] for entry in table.entries))
 
 
 def _csv_fields(entry: Entry) -> list[str]:
@@ -402,7 +393,7 @@ def to_latex(table: Table) -> str:
     for sharing, group in groupby(table.rows, key=lambda row: row.sharing):
         members = list(group)
         height = len(members) * (2 if compared else 1)
-        lines += [r"\midrule", rf"\multirow{{{height}}}{{*}}{{{SHARING_TITLES[sharing]}}}"]
+        lines += [r"\midrule", rf"\multirow{{{height}}}{{*}}{{{SHARINGS[sharing].title}}}"]
         for row in members:
             rating = [_escape(row.difficulty)] if rated else []
             ours = ["", _escape(row.title), *rating, *map(_latex_ours, row.entries), *([row.agents] if agents else [])]

@@ -12,8 +12,8 @@ import torch
 from fp3o.config import Cell
 from fp3o.config.settings import Settings
 from fp3o.envs import make
+from fp3o.envs.domains import OPTIONS
 from fp3o.envs.interface import BatchEnv, Episode, slot_seeds
-from fp3o.envs.options import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import restored
 from fp3o.networks.actor import Actor

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 from fp3o.config import Plan
+from fp3o.envs.domains import DOMAINS
 from fp3o.envs.interface import EnvSpec
-from fp3o.envs.options import SLOT_KIB
 from fp3o.errors import UserError
 from fp3o.networks.sharing import sharing
 from fp3o.training.update import networks
@@ -36,7 +36,7 @@ def environments(plan: Plan, seeds: int) -> int:
     """Bytes of the simulators of training and of the larger evaluation; needs no simulator."""
     settings = plan.settings
     played = max(settings.evaluation_episodes, settings.final_episodes)
-    return seeds * (settings.rollout_threads + played) * SLOT_KIB[plan.cell.domain] * 1024
+    return seeds * (settings.rollout_threads + played) * DOMAINS[plan.cell.domain].slot_kib * 1024
 
 
 def estimate(plan: Plan, spec: EnvSpec, seeds: int) -> dict[str, int]:

@@ -13,7 +13,7 @@ import pytest
 
 from fp3o import config
 from fp3o.config import Cell, load_suite, resolution, resolve
-from fp3o.envs.options import OPTIONS, REVISIONS
+from fp3o.envs.domains import OPTIONS, REVISIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared
 from fp3o.runs import layout

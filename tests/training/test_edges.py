@@ -11,7 +11,7 @@ from short_runs import documents, train
 
 from fp3o.config import Cell, Settings, algorithms, option_names, resolve, setting_names
 from fp3o.envs import make
-from fp3o.envs.options import OPTIONS
+from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import Declared, declared
 from fp3o.training import memory

@@ -12,6 +12,7 @@ from mujoco import batch
 from numpy.typing import NDArray
 
 from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads
+from fp3o.envs.domains import REVISIONS
 from fp3o.envs.interface import (
     ActionSpec,
     Bools,
@@ -25,7 +26,7 @@ from fp3o.envs.interface import (
 )
 from fp3o.envs.mamujoco import bodies, kernels, models
 from fp3o.envs.mamujoco.layout import Features, Layout, lay_out
-from fp3o.envs.options import REVISIONS, MamujocoOptions
+from fp3o.envs.options import MamujocoOptions
 from fp3o.errors import UserError
 from fp3o.fields import checked
 

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots, processors
+from fp3o.envs.domains import REVISIONS
 from fp3o.envs.interface import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
-from fp3o.envs.options import REVISIONS, PettingzooOptions
+from fp3o.envs.options import PettingzooOptions
 from fp3o.envs.pettingzoo.child import Child
 from fp3o.envs.pettingzoo.factory import parse_arguments
 from fp3o.envs.pettingzoo.memory import Board, View, attach, unnamed_file

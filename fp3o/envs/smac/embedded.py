@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots, checked_threads
 from fp3o.envs.compiled import use_threads
+from fp3o.envs.domains import revision
 from fp3o.envs.interface import ActionSpec, EnvSpec, Episode, Seeds, Snapshot, Transition
-from fp3o.envs.options import SmacOptions, revision
+from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac.battle import Steering, empty_battles, make_rules, steering_numbers
 from fp3o.envs.smac.kernel import BEGIN, SHOW, STEP, Result, Shown, run_ranges, run_slots
 from fp3o.envs.smac.layouts import Array, sizes, view_of

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots
+from fp3o.envs.domains import revision
 from fp3o.envs.interface import Episode, Seeds, Snapshot, Transition
-from fp3o.envs.options import SmacOptions, game_folder, revision
+from fp3o.envs.options import SmacOptions, game_folder
 from fp3o.envs.smac.embedded import make_spec
 from fp3o.envs.smac.layouts import Array, outcome, view_of, write_available, write_features
 from fp3o.envs.smac.scenarios import Scenario
