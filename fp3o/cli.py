@@ -54,6 +54,12 @@ def _shown(default: object) -> str:
     return "(none)" if default == "" else shown(default)
 
 
+def check_number(name: str, value: int, least: int, greatest: int) -> None:
+    """Refuse a number of the command line that no run can want."""
+    if not least <= value <= greatest:
+        raise UserError(f"--{name} {shown(value)} is not allowed; allowed: {least} … {greatest}")
+
+
 def parse_overrides(pairs: Sequence[str]) -> dict[str, config.Scalar]:
     """`name=value` texts; the same name twice is a mistake."""
     overrides: dict[str, config.Scalar] = {}
@@ -134,8 +140,7 @@ def train(
     chosen = config.load_suite(suite) if out is None else None
     plan = config.resolve(the_cell, parse_overrides(set_), chosen)
     numbers = config.parse_seeds(seeds)
-    if threads < 0:
-        raise UserError(f"--threads {threads} is not allowed; allowed: 0 or more")
+    check_number("threads", threads, 0, 10_000)
     roots = Roots(plan, numbers, chosen, out)
     if roots.foreign:
         print(f"{roots.foreign}: writing to {roots.runs}{os.sep}")
@@ -211,10 +216,8 @@ def evaluate(
     named = document["options"].get("env") or config.Cell.of(document["cell"]).task
     if ":" in named and not trust:
         raise UserError(f"{run / records.RUN} wants to run code of yours or of a package, {named}; --trust allows it")
-    if episodes < 1:
-        raise UserError(f"--episodes {episodes} is not allowed; allowed: 1 or more")
-    if seed < 0:
-        raise UserError(f"--seed {seed} is not allowed; allowed: 0 or more")
+    check_number("episodes", episodes, 1, 100_000)
+    check_number("seed", seed, 0, config.LARGEST_SEED)
     if out is not None and not out.parent.is_dir():
         raise UserError(f"--out {out}: there is no folder {out.parent}")
     find_local_modules()
@@ -249,9 +252,10 @@ def render(
     height: Annotated[int, arg(metavar="PIXELS", help="Of the picture.")] = 240,
 ) -> int:
     """Draw one episode of a finished run's final policy (MAMuJoCo and SMAC)."""
-    for name, value, least in (("every", every, 1), ("width", width, 2), ("height", height, 2), ("seed", seed, 0)):
-        if value < least:
-            raise UserError(f"--{name} {value} is not allowed; allowed: {least} or more")
+    check_number("every", every, 1, 1_000_000)
+    check_number("width", width, 2, 8192)
+    check_number("height", height, 2, 8192)
+    check_number("seed", seed, 0, config.LARGEST_SEED)
     from fp3o.render import render_run
 
     episode, count = render_run(run, out, seed, every, width, height)

@@ -268,7 +268,11 @@ def test_a_diverged_seed_is_a_warning(
         (("train", CELL, "--threads", "-1"), "--threads -1 is not allowed"),
         (("evaluate", "nowhere"), "cannot read nowhere/run.json"),
         (("render", "nowhere", "--out", "a.avi"), "cannot write a.avi: unknown kind of file; allowed: .webp"),
-        (("render", "nowhere", "--every", "0"), "--every 0 is not allowed; allowed: 1 or more"),
+        (("render", "nowhere", "--every", "0"), "--every 0 is not allowed; allowed: 1 … 1000000"),
+        (
+            ("render", "nowhere", "--width", "1" + "0" * 30),
+            "--width 1" + "0" * 30 + " is not allowed; allowed: 2 … 8192",
+        ),
         (("render", "nowhere"), "cannot read nowhere/run.json"),
         (("list", "tasks", "--suite", "smoke"), "--suite belongs to"),
     ],

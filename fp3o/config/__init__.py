@@ -9,7 +9,7 @@ The data stands in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/<suit
 from fp3o.config.cells import Cell, Row, algorithm_title
 from fp3o.config.differences import Change, changes
 from fp3o.config.resolution import PROTOCOL, Plan, canonical_json, check_agents, option_names, resolve, setting_names
-from fp3o.config.seeds import SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
+from fp3o.config.seeds import LARGEST_SEED, SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
 from fp3o.config.settings import Settings
 from fp3o.config.sharings import SHARINGS
 from fp3o.config.sources import algorithms, catalogue, checkout, data_root, domains, repository, tasks, variants
@@ -17,6 +17,7 @@ from fp3o.config.suites import Artefact, Suite, load_suite, suite_names
 from fp3o.fields import Scalar
 
 __all__ = [
+    "LARGEST_SEED",
     "PROTOCOL",
     "SEED_BLOCK",
     "SHARINGS",

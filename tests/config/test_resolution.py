@@ -13,7 +13,7 @@ import pytest
 
 from fp3o import config
 from fp3o.config import Cell, load_suite, resolution, resolve
-from fp3o.envs.domains import OPTIONS, REVISIONS
+from fp3o.envs.domains import DOMAINS, OPTIONS, REVISIONS, published_domains
 from fp3o.errors import UserError
 from fp3o.fields import declared
 from fp3o.runs import layout
@@ -32,6 +32,33 @@ def test_a_cell_reads_back_as_its_id() -> None:
     cell = Cell.parse("mamujoco/ant-2x4/partial/fp3o-double-clip")
     assert cell == Cell("mamujoco", "ant-2x4", "partial", "fp3o", "double-clip")
     assert Cell.parse(cell.id) == cell
+
+
+def test_the_parts_of_a_cell_have_names() -> None:
+    cell = Cell.of("smac/3s5z/none/mappo-10-epochs")
+    assert (cell.label, cell.title, str(cell.row)) == ("mappo-10-epochs", "MAPPO (10 epochs)", "smac/3s5z/none")
+    assert cell.row == config.Row("smac", "3s5z", "none") == ("smac", "3s5z", "none")
+    assert "/".join(cell.parts) == cell.id
+    assert Cell.of("gone/ant/half/sac").domain == "gone"  # an old run's
+    with pytest.raises(UserError, match="should read"):
+        Cell.of("smac/3s5z/none")
+
+
+def test_every_domain_of_the_tasks_is_described_and_every_published_one_has_numbers() -> None:
+    assert set(config.domains()) == set(DOMAINS)
+    tables = {path.stem for path in (ROOT / "benchmarks" / "published").glob("*.csv")}
+    assert {name for name in DOMAINS if name in tables} == set(published_domains())
+    assert {d.scoring.metric for d in DOMAINS.values()} == {"return", "win_rate", "return_per_agent"}
+
+
+def test_owners_follow_the_kind_of_sharing() -> None:
+    types = (4, 4, 9)
+    assert {name: kind.owners(types) for name, kind in config.SHARINGS.items()} == {
+        "full": ((0, 0, 0), (0, 0, 0)),
+        "partial": ((0, 0, 0), (0, 1, 2)),
+        "none": ((0, 1, 2), (0, 1, 2)),
+        "by-type": ((0, 0, 1), (0, 0, 1)),
+    }
 
 
 @pytest.mark.parametrize(
