@@ -213,13 +213,14 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
             f"minibatches = {settings.minibatches} does not divide the {pieces} {what} of a rollout; "
             f"allowed: {_divisors(pieces, settings.minibatches)}"
         )
-    if cell.algorithm == "fp3o" and settings.epochs_dependent == 0:
+    read = setting_names(cell)
+    if "epochs_dependent" in read and settings.epochs_dependent == 0:
         for key in ("double_clip", "matching_degree"):
             if getattr(settings, key):
                 raise refuse(f"{key} = true needs the dependent step; allowed: epochs_dependent of 1 or more")
-    if cell.algorithm == "fp3o" and settings.matching_degree and not settings.intermediate:
+    if "matching_degree" in read and settings.matching_degree and not settings.intermediate:
         raise refuse("matching_degree = true compares intermediate policies; allowed: intermediate = true")
-    if settings.cumulative_blocks and cell.algorithm == "a2po" and cell.sharing != "full":
+    if "cumulative_blocks" in read and settings.cumulative_blocks and cell.sharing != "full":
         raise refuse("cumulative_blocks = true needs one policy for all agents; allowed: sharing full")
     # A stranger's environment: where it is, or one of those known by name (then the task's name is enough).
     known = not isinstance(options, PettingzooOptions) or (options.env or cell.task) in KNOWN_ENVIRONMENTS
