@@ -18,17 +18,17 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/cost.smk"
 
 
-# Every run file is listed by itself: a table that looks fresh would hide a run that is missing below it.
+# The runs are listed by themselves: a table that looks fresh would hide a run that is missing below it.
 rule all:
     default_target: True
     input:
-        RUNS,
+        runs_of_suite,
         ARTEFACTS,
 
 
 rule runs:
     input:
-        RUNS,
+        runs_of_suite,
 
 
 # Inputs of the statistics are then the runs that exist: common.smk.

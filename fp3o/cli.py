@@ -134,6 +134,13 @@ def train(
     tensorboard: Annotated[
         bool, arg(help="Also write TensorBoard events below scratch/ (needs the tensorboard package).")
     ] = False,
+    digest: Annotated[
+        str, arg(metavar="DIGEST", help="Refuse to train unless the settings resolve to this digest.")
+    ] = "",
+    retrain: Annotated[bool, arg(help="Train runs that are in DVC and were not pulled.")] = False,
+    replace: Annotated[
+        bool, arg(help="Train finished runs again; the old ones are kept in replaced/ beside runs/.")
+    ] = False,
 ) -> int:
     """Train a cell with the paper's values; the same command resumes an interrupted run."""
     the_cell = config.Cell.parse(cell)
@@ -145,9 +152,18 @@ def train(
     if roots.foreign:
         print(f"{roots.foreign}: writing to {roots.runs}{os.sep}")
     from fp3o.runs.folder import RunFolder
+    from fp3o.workflow import guard, replacing
+    from fp3o.workflow.blocks import check_digest
+
+    check_digest(plan, digest)
+    if chosen is not None and not roots.foreign and not retrain and not replace:
+        guard.check_training(suite, plan, numbers)
+    base, runs, scratch = roots.scratch.parent, roots.runs, roots.scratch
+    if replace:
+        runs, scratch = (base / "replacing" / part for part in ("runs", "scratch"))
 
     label = f"{plan.cell.id} {plan.digest} seeds {config.seeds_text(numbers)}"
-    folder = RunFolder(plan, numbers, roots.runs, roots.scratch)
+    folder = RunFolder(plan, numbers, runs, scratch)
     if not folder.unfinished():
         folder.tidy()
         print(f"{label}: already finished, nothing to do")
@@ -159,21 +175,23 @@ def train(
         from fp3o.training.progress import Progress
 
         # Beside the files in progress: declared outputs are versioned, event files are not worth it.
-        events = layout.scratch_directory(roots.scratch, plan, numbers).with_name("tensorboard")
+        events = layout.scratch_directory(scratch, plan, numbers).with_name("tensorboard")
         # Whole iterations: what the run will really do of total_steps.
         steps = plan.iterations * plan.settings.rollout_length * plan.settings.rollout_threads
         with Progress(label, steps, tensorboard=events if tensorboard else None) as progress:
             run_training(
                 plan,
                 numbers,
-                roots.runs,
-                roots.scratch,
+                runs,
+                scratch,
                 device=device,
                 path=path,
                 threads=threads,
                 allow_path_change=allow_path_change,
                 progress=progress,
             )
+    if replace:
+        print("\n".join(replacing.put_in_place(plan, numbers, base, roots.runs)))
     print_standing(plan, numbers, roots.runs)
     return 0
 
@@ -367,35 +385,33 @@ def rerun(
     suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
     dry_run: Annotated[bool, arg(help="Only show what Snakemake would do.")] = False,
 ) -> int:
-    """Train a cell of a suite again, by the Snakemake command it prints."""
+    """Train a cell of a suite again, by the Snakemake commands it prints; the old runs are kept in replaced/."""
     import subprocess
     from importlib.util import find_spec
 
-    from fp3o.workflow import manifest
+    from fp3o.workflow.blocks import RETRAIN, blocks_of
 
     home = config.repository()
     if find_spec("snakemake") is None:
         raise UserError("Snakemake is not installed: pip install 'snakemake>=9.10'")
 
     chosen = config.load_suite(suite)
-    the_cell = config.Cell.parse(cell)
-    _, seeds = chosen.run(the_cell.id)
-    if seed is None:
-        blocks = config.seed_blocks(seeds, chosen.seed_block)
-    else:
-        blocks = [manifest.block_of(chosen, the_cell, seed)]
-    command = [
-        "snakemake",
+    name = config.Cell.parse(cell).id
+    blocks = [block for block in blocks_of(chosen, name) if seed is None or seed in block.seeds]
+    if not blocks:
+        _, seeds = chosen.run(name)
+        raise UserError(f"seed {seed} of {name} is not in suite {suite}; allowed: {config.seeds_text(seeds)}")
+    # Snakemake runs in the repository's folder and knows files by their names from there.
+    folder = Path("results") / suite
+    marks = [str(folder / block.next_mark(RETRAIN).relative_to(block.root)) for block in blocks]
+    for targets in (marks, [str(folder / "cells" / f"{name}.json")]):
         # Targets first: several of Snakemake's options swallow what follows them.
-        str(manifest.cell_path(suite, the_cell.id)),
-        "--forcerun",
-        *(f"train_s{block[0]}_{block[-1]}" for block in blocks),
-        "--config",
-        f"suite={suite}",
-        *(("--dry-run",) if dry_run else ()),
-    ]
-    print(shlex.join(command), flush=True)
-    return subprocess.run([sys.executable, "-m", *command], check=False, cwd=home).returncode
+        command = ["snakemake", *targets, "--config", f"suite={suite}", *(("--dry-run",) if dry_run else ())]
+        print(shlex.join(command), flush=True)
+        code = subprocess.run([sys.executable, "-m", *command], check=False, cwd=home).returncode
+        if code:
+            return code
+    return 0
 
 
 @app.command

@@ -478,7 +478,11 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert shown.err == "fp3o: an object is damaged\n"
 
 
-def test_rerun_prints_and_runs_snakemake(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("folder", [".", "docs"])
+def test_rerun_prints_and_runs_snakemake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: str
+) -> None:
+    monkeypatch.chdir(cli.config.repository() / folder)
     started: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
@@ -488,10 +492,10 @@ def test_rerun_prints_and_runs_snakemake(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr(subprocess, "run", run)
     plan, seeds = cli.config.load_suite("smoke").runs()[0]
     assert call("rerun", plan.cell.id, "--suite", "smoke", "--seed", str(seeds[0])) == 7
-    target = f"results/smoke/cells/{plan.cell.id}.json"
-    rule = f"train_s{seeds[0]}_{seeds[-1]}"
-    assert started == [[sys.executable, "-m", "snakemake", target, "--forcerun", rule, "--config", "suite=smoke"]]
-    assert capsys.readouterr().out == f"snakemake {target} --forcerun {rule} --config suite=smoke\n"
+    # Names from the repository's folder, wherever it is called from.
+    mark = f"results/smoke/marks/{plan.cell.id}/{plan.digest}-s{cli.config.seeds_text(seeds)}.retrain-1"
+    assert started == [[sys.executable, "-m", "snakemake", mark, "--config", "suite=smoke"]]
+    assert capsys.readouterr().out == f"snakemake {mark} --config suite=smoke\n"
     assert call("rerun", plan.cell.id, "--suite", "smoke", "--seed", "99") == 2
     assert call("rerun", CELL, "--suite", "smoke") == 2
     assert len(started) == 1

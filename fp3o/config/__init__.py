@@ -6,7 +6,7 @@
 The data stands in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/<suite>.yaml (which cells).
 """
 
-from fp3o.config.cells import Cell, Row, algorithm_title
+from fp3o.config.cells import Cell, Row, algorithm_title, memory_mib
 from fp3o.config.differences import Change, changes
 from fp3o.config.resolution import PROTOCOL, Plan, canonical_json, check_agents, option_names, resolve, setting_names
 from fp3o.config.seeds import LARGEST_SEED, SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
@@ -39,6 +39,7 @@ __all__ = [
     "data_root",
     "domains",
     "load_suite",
+    "memory_mib",
     "option_names",
     "parse_seeds",
     "repository",

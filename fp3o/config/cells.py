@@ -11,6 +11,8 @@ from fp3o.config.sharings import SHARINGS
 from fp3o.config.sources import algorithms, catalogue, domains, tasks, variants
 from fp3o.errors import UserError, unknown
 
+UNMEASURED_MIB = 4000
+
 
 class Row(NamedTuple):
     """What the cells of one row of a table share."""
@@ -99,3 +101,10 @@ class Cell:
         if self.variant and self.variant not in variants(self.algorithm):
             allowed = variants(self.algorithm) or ["(none)"]
             raise unknown(f"variant of {self.algorithm}", self.variant, allowed, self.id)
+
+
+def memory_mib(cell: Cell) -> int:
+    """Main memory (MiB) that training five seeds of the cell takes: for schedulers, no part of the settings."""
+    domain = catalogue()["domains"][cell.domain]
+    task = (domain["tasks"] or {}).get(cell.task) or {}
+    return int(task.get("memory_mib", domain.get("memory_mib", UNMEASURED_MIB)))

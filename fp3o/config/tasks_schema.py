@@ -14,6 +14,8 @@ from fp3o.fields import Declared, declared, shown
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 """Tasks and variants are parts of folder names."""
+MOST_MEMORY = 1 << 20
+"""MiB: a tebibyte."""
 
 
 def check_tasks(content: Mapping[str, Any], file: str) -> None:
@@ -42,9 +44,10 @@ class _Check:
     def domain(self, name: str, entry: object) -> Collection[str]:
         """The names of its tasks."""
         place = f"domains/{name}"
-        own = self.mapping(entry, place, ("settings", "options", "tasks", "free_tasks"))
+        own = self.mapping(entry, place, ("settings", "options", "tasks", "free_tasks", "memory_mib"))
         if not isinstance(own.get("free_tasks", False), bool):
             raise self.error(f"{place}/free_tasks", f"is {shown(own['free_tasks'])}; allowed: true, false")
+        self.memory(own, place)
         self.values(own.get("settings", {}), f"{place}/settings", declared(Settings))
         self.values(own.get("options", {}), f"{place}/options", declared(OPTIONS[name]))
         if "tasks" not in own:
@@ -54,7 +57,8 @@ class _Check:
         for task, value in tasks.items():
             here = f"{place}/tasks/{task[:80]}"
             self.name(task, here)
-            parts = self.mapping(value, here, ("settings", "options", "sharing"))
+            parts = self.mapping(value, here, ("settings", "options", "sharing", "memory_mib"))
+            self.memory(parts, here)
             self.values(parts.get("settings", {}), f"{here}/settings", declared(Settings))
             self.values(parts.get("options", {}), f"{here}/options", declared(OPTIONS[name]))
             self.by_name(parts.get("sharing", {}), f"{here}/sharing", SHARINGS, both)
@@ -84,6 +88,11 @@ class _Check:
             self.values(parts["settings"], f"{here}/settings", everything)
 
     # --- Pieces -----------------------------------------------------------------------------------------------------
+
+    def memory(self, entry: Mapping[str, Any], place: str) -> None:
+        value = entry.get("memory_mib", 1)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_MEMORY:
+            raise self.error(f"{place}/memory_mib", f"is {shown(value)}; allowed: 1 to {MOST_MEMORY}")
 
     def by_name(self, value: object, place: str, names: Collection[str], fields: Mapping[str, Declared]) -> None:
         for name, values in self.mapping(value, place, names).items():

@@ -24,6 +24,7 @@ from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout, records
 from fp3o.runs.atomic import write_atomically
+from fp3o.workflow.blocks import check_digest
 from fp3o.workflow.manifest import write_json
 
 PHASES = ("rollout", "update", "evaluation")
@@ -97,11 +98,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("what", choices=("measure", "table"))
     parser.add_argument("cell", nargs="?", default="")
     parser.add_argument("--suite", default="paper")
+    parser.add_argument("--digest", default="", help="what the settings must resolve to")
     arguments = parser.parse_args(argv)
     suite = config.load_suite(arguments.suite)
     if arguments.what == "measure":
         cell = config.Cell.parse(arguments.cell)
-        write_json(measurement_path(suite.name, config.resolve(cell, suite=suite)), measure(suite, cell))
+        plan = config.resolve(cell, suite=suite)
+        check_digest(plan, arguments.digest)
+        write_json(measurement_path(suite.name, plan), measure(suite, cell))
     else:
         write_atomically(layout.suite_root(suite.name) / "cost.csv", table(suite).encode())
 

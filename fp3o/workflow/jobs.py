@@ -1,9 +1,9 @@
 """Run one command as a job of the workflow: `python -m fp3o.workflow.jobs --log FILE [--gpus LIST] -- COMMAND…`.
 
 Two things Snakemake does not do: say *which* GPU a job gets (a slot held by a file lock, any number of jobs per
-device), and keep the log of a first attempt when a job is retried (Snakemake deletes FILE then; it is a second name
-of FILE.all, which it does not know). The process then *becomes* the command, so that signals reach it directly; the
-lock goes with it and is freed by the kernel when it ends, however it ends.
+device; how many jobs run is Snakemake's to decide), and keep the log of a first attempt when a job is retried
+(Snakemake deletes FILE then; it is a second name of FILE.all, which it does not know). The process then *becomes* the
+command, so that signals reach it directly; the lock goes with it and is freed by the kernel, however it ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-POLL_SECONDS = 0.2
+POLL_SECONDS = 1.0
+# Set in a job of Slurm, PBS, LSF or Grid Engine.
+ALLOCATIONS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
 
 
 def devices(gpus: str) -> list[str]:
@@ -50,12 +52,24 @@ def slot_folder() -> Path:
     return folder
 
 
+def allocation() -> str:
+    """Which job of a cluster we are in; "" in none."""
+    return next((f"{name}-{os.environ[name]}-" for name in ALLOCATIONS if os.environ.get(name)), "")
+
+
 def take_slot(names: Sequence[str], per_device: int, exclusive: bool) -> str | None:
-    """Wait for a free slot (exclusive: for all of them) and hold it until this process ends; the slot's device."""
-    if not names:
+    """Hold a free slot (exclusive: all of them) until this process ends; its device, None to leave things as they are.
+
+    Snakemake starts no more jobs than there are slots, so that one waits here only for another sweep of the same user.
+    In a job of a cluster the devices are ours alone, and their numbers may be those of other jobs' devices as well.
+    """
+    inside = allocation()
+    if not names or (inside and len(devices("auto")) <= 1):
         return None
     # Device-minor order fills every device once before any device twice.
-    slots = [(slot_folder() / f"{name.replace('/', '_')}.{k}", name) for k in range(per_device) for name in names]
+    slots = [
+        (slot_folder() / f"{inside}{name}.{k}".replace("/", "_"), name) for k in range(per_device) for name in names
+    ]
     if exclusive:
         for path, _ in slots:
             fcntl.flock(_inheritable(path), fcntl.LOCK_EX)
@@ -101,10 +115,10 @@ def attempts(log: Path) -> int:
 def become(command: Sequence[str], log: Path, gpus: str, per_device: int, exclusive: bool) -> NoReturn:
     """Turn this process into the command, its output appended to the log."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    device = take_slot(devices(gpus), per_device, exclusive)
+    device = "" if gpus == "none" else take_slot(devices(gpus), per_device, exclusive)
     if device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
-    place = f" on GPU {device}" if device is not None else ""
+    place = f" on GPU {device}" if device else ""
     header = f"{HEADER}{attempts(log) + 1}{place}: {shlex.join(command)}\n"
     output = os.open(history(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.write(output, header.encode())

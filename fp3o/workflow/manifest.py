@@ -1,6 +1,6 @@
-"""What a suite has on disk: the manifest of its runs, one summary per cell, failures, and the guard against a forgotten
-`dvc pull`. Imports no torch.
+"""What a suite has on disk: the manifest of its runs, one summary per cell, failures. Imports no torch.
 
+Commands, for the workflow's rules:
     python -m fp3o.workflow.manifest manifest --suite paper     results/paper/manifest.json
     python -m fp3o.workflow.manifest metrics --suite paper      results/paper/metrics.json (for `dvc metrics diff`)
     python -m fp3o.workflow.manifest cell --suite paper CELL    results/paper/cells/CELL.json
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from fp3o.runs import layout
 from fp3o.runs.atomic import write_atomically
 from fp3o.runs.verify import RunId, read_verified
 from fp3o.workflow import jobs, objects
+from fp3o.workflow.blocks import TRAIN, block_name
 
 LOG_LINES = 20
 
@@ -47,19 +49,19 @@ def planned_runs(suite: config.Suite) -> list[PlannedRun]:
     return [PlannedRun(resolved, seed) for resolved, seeds in suite.runs() for seed in seeds]
 
 
-def block_of(suite: config.Suite, cell: config.Cell, seed: int) -> tuple[int, ...]:
-    """The seeds trained together with this one."""
-    _, seeds = suite.run(cell.id)
-    for block in config.seed_blocks(seeds, suite.seed_block):
-        if seed in block:
-            return block
-    raise UserError(f"seed {seed} of {cell.id} is not in suite {suite.name}; allowed: {config.seeds_text(seeds)}")
-
-
-def train_log(suite: str, resolved: config.Plan, block: Sequence[int]) -> Path:
-    """Where the workflow writes the log of a training job."""
-    name = f"{resolved.digest}-s{block[0]}_{block[-1]}.log"
+def train_log(suite: str, resolved: config.Plan, block: Sequence[int], rule: str = TRAIN, number: int = 1) -> Path:
+    """Where the workflow writes the log of a training job; named as its mark is."""
+    name = f"{block_name(resolved.digest, block)}.{rule}-{number}.log"
     return layout.suite_root(suite) / "logs" / "train" / resolved.cell.id / name
+
+
+def last_log(suite: str, resolved: config.Plan, block: Sequence[int]) -> Path:
+    """The log of the block's newest job; one that does not exist if there was none."""
+    first = train_log(suite, resolved, block)
+    pattern = re.compile(rf"({re.escape(block_name(resolved.digest, block))}\.\w+-(\d+)\.log)\.all")
+    names = [path.name for path in first.parent.iterdir()] if first.parent.is_dir() else []
+    found = [(int(m[2]), m[1]) for name in names if (m := pattern.fullmatch(name))]
+    return first.with_name(max(found)[1]) if found else first
 
 
 def write_json(path: Path, value: object) -> None:
@@ -68,7 +70,7 @@ def write_json(path: Path, value: object) -> None:
     write_atomically(path, (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
 
 
-# --- Manifest and guard --------------------------------------------------------------------------------------------
+# --- Manifest ------------------------------------------------------------------------------------------------------
 
 
 def manifest_path(suite: str) -> Path:
@@ -129,26 +131,6 @@ def _saved_entries(suite: config.Suite) -> Callable[[PlannedRun], dict[str, Any]
     return entry
 
 
-def not_pulled(suite: config.Suite) -> list[PlannedRun]:
-    """Planned runs that the manifest has and this checkout has not."""
-    path = manifest_path(suite.name)
-    if not path.is_file():
-        return []
-    known = json.loads(path.read_text())["runs"]
-    return [run for run in planned_runs(suite) if run.id in known and not run.document(suite.name).is_file()]
-
-
-def guard_message(suite: config.Suite) -> str:
-    """Why the workflow should not start, or "". Without it a forgotten pull would train everything again."""
-    missing = not_pulled(suite)
-    if not missing:
-        return ""
-    return (
-        f"{len(missing)} runs of suite {suite.name} are in DVC and not here: run `dvc pull`, "
-        "or pass `--config retrain=True` to train them again"
-    )
-
-
 # --- Cells and metrics ---------------------------------------------------------------------------------------------
 
 
@@ -204,7 +186,7 @@ def failures(suite: config.Suite) -> list[dict[str, Any]]:
     found = []
     for resolved, seeds in suite.runs():
         for block in config.seed_blocks(seeds, suite.seed_block):
-            log = train_log(suite.name, resolved, block)
+            log = last_log(suite.name, resolved, block)
             missing = [s for s in block if not PlannedRun(resolved, s).document(suite.name).is_file()]
             lines = jobs.lines(log)
             if missing and lines:

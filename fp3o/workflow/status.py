@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from fp3o import config
 from fp3o.runs import layout
-from fp3o.workflow import manifest
+from fp3o.workflow import guard, manifest
 
 State: TypeAlias = Literal["done", "diverged", "resumable", "in DVC", "failed", "missing"]
 STATES: tuple[State, ...] = ("done", "diverged", "resumable", "in DVC", "failed", "missing")
@@ -29,7 +29,7 @@ class CellStatus(NamedTuple):
 def examine(suite: config.Suite) -> list[CellStatus]:
     """Every planned cell, in the suite's order. Reads names and run.json only."""
     runs_root = layout.suite_root(suite.name) / "runs"
-    waiting = {(run.plan.cell.id, run.seed) for run in manifest.not_pulled(suite)}
+    waiting = set(guard.not_pulled(suite))
     ended = [entry for entry in manifest.failures(suite) if entry["exit_code"] is not None]  # not killed or running
     failed = {(entry["cell"], seed) for entry in ended for seed in entry["seeds"]}
     found = []

@@ -24,7 +24,7 @@ from fp3o.errors import UserError
 from fp3o.runs import layout, records
 from fp3o.runs.atomic import disk_errors
 from fp3o.runs.verify import RunId, read_verified
-from fp3o.workflow import jobs, manifest, objects
+from fp3o.workflow import guard, jobs, manifest, objects
 from fp3o.workflow.objects import STAGE, STORE, TRACKED, Listing, Setup
 
 # The store travels with the repository, so it stays small; a larger one is a remote of one's own.
@@ -212,7 +212,7 @@ def _stage_in_git(message: str, wanted: Mapping[str, str], where: Setup, suite: 
     root = layout.suite_root(TRACKED)
     notes = []
     shown = [objects.LOCK, manifest.manifest_path(TRACKED)]
-    if away := manifest.not_pulled(suite):
+    if away := guard.not_pulled(suite):
         notes.append(f"tables not staged: {len(away)} runs are not here (`fp3o pull`, then `snakemake available`)")
     else:
         shown += [root / name for name in ("metrics.json", "scorecard.json", "tables", "cost", "cost.csv")]

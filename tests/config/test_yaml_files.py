@@ -61,7 +61,7 @@ def test_a_misspelt_key_is_named_with_its_place(load: Load) -> None:
     old = "ant-2x4:\n        settings:"
     assert refused(load, TASKS, old, old.replace("settings", "setings")) == (
         "unknown key 'setings' in benchmarks/tasks.yaml, domains/mamujoco/tasks/ant-2x4; "
-        "allowed: settings, options, sharing"
+        "allowed: settings, options, sharing, memory_mib"
     )
 
 
@@ -76,6 +76,7 @@ def test_a_misspelt_key_is_named_with_its_place(load: Load) -> None:
         ("epochs: 5 #", "epochs: [5] #", ["epochs = a list", "whole number"]),
         ("epochs: 5 #", "epochs: 1" + "0" * 300 + " #", ["epochs = about 10^", "1 … 10000"]),
         ("free_tasks: true", "free_tasks: perhaps", ["free_tasks", "true, false"]),
+        ("memory_mib: 6500", "memory_mib: 6.5 GiB", ["bane_vs_bane/memory_mib", "allowed: 1 to"]),
         ("          full: {total_steps: 8", "          fulll: {total_steps: 8", ["'fulll'", "by-type"]),
         (
             "          3s5z: {epochs: 8",
@@ -87,7 +88,7 @@ def test_a_misspelt_key_is_named_with_its_place(load: Load) -> None:
         (
             "      gamma: 0.99 #",
             "      epochs: 7\n      gamma: 0.99 #",
-            ["line 19", "'epochs' is given twice"],
+            ["line 20", "'epochs' is given twice"],
         ),
         ("\nalgorithms:", "\ndomains: {}\nalgorithms:", ["'domains' is given twice"]),
         ("  ippo:\n", "  1:\n", ["key should be text", "'1'"]),

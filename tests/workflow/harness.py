@@ -66,8 +66,10 @@ class Checkout:
     def trainings(self, *arguments: str) -> set[str]:
         """Cells a dry run would train, each with its seed block."""
         text = self.snakemake(*arguments, "-n").stdout
-        found = re.findall(r"^rule (train_\w+):\n(?:.*\n)*?\s+wildcards: cell=([^,]+),", text, re.MULTILINE)
-        return {f"{cell} {rule}" for rule, cell in found}
+        found = re.findall(
+            r"^rule train:\n(?:.*\n)*?\s+wildcards: cell=([^,]+), digest=\w+, seeds=(.*), number=", text, re.MULTILINE
+        )
+        return {f"{cell} {seeds}" for cell, seeds in found}
 
     def edit(self, name: str, old: str, new: str) -> None:
         path = self.path / name
@@ -132,3 +134,16 @@ def clone(checkout: Checkout, path: Path) -> Checkout:
     """What somebody else gets."""
     checkout.run("git", "clone", "--quiet", str(checkout.path), str(path))
     return Checkout(path, {**checkout.environment, "PYTHONPATH": str(path)})
+
+
+def processes() -> set[int]:
+    """Processes that are alive."""
+    alive = set()
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state = entry.read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state != "Z":
+            alive.add(int(entry.parent.name))
+    return alive

@@ -21,9 +21,9 @@ def test_a_clone_that_pulls_trains_nothing_and_gets_the_same_tables(saved: Check
     other = clone(saved, tmp_path / "clone")
     stopped = other.snakemake(check=False)
     assert stopped.returncode != 0
-    assert "30 runs of suite paper are in DVC and not here: run `dvc pull`" in stopped.stdout
+    assert "30 runs of suite paper are in DVC and not here: `fp3o pull`" in stopped.stdout
     assert not other.documents()
-    assert other.planned_jobs()["train_s0_4"] == 6  # a dry run may say so; it starts nothing
+    assert other.planned_jobs()["train"] == 6  # a dry run may say so; it starts nothing
 
     other.run("fp3o", "pull")
     assert len(other.documents()) == 30
@@ -43,7 +43,7 @@ def test_a_clone_that_pulls_trains_nothing_and_gets_the_same_tables(saved: Check
         "hopper-3x1:\n        settings: {clip: 0.05",
         "hopper-3x1:\n        settings: {clip: 0.1",
     )
-    assert other.trainings() == {f"mamujoco/hopper-3x1/full/{name} train_s0_4" for name in ("fp3o", "mappo")}
+    assert other.trainings() == {f"mamujoco/hopper-3x1/full/{name} 0-4" for name in ("fp3o", "mappo")}
     assert other.planned_jobs()["table"] == 1
 
 
@@ -78,14 +78,14 @@ def test_metrics_diff_shows_the_changed_cells_alone(saved: Checkout) -> None:
     saved.edit(
         "benchmarks/tasks.yaml", "ant-2x4:\n        settings: {clip: 0.2", "ant-2x4:\n        settings: {clip: 0.3"
     )
-    saved.snakemake("results/paper/metrics.json")
+    saved.snakemake("results/paper/metrics.json", "--config", "retrain=True")
     shown = json.loads(saved.run("dvc", "metrics", "diff", "--json").stdout)
     (changes,) = shown.values()
     assert {name.split(".")[1] for name in changes} == {"ant-2x4"}
 
 
 def test_a_tracked_cell_can_be_trained_again_without_rights_of_root(saved: Checkout) -> None:
-    command = ["snakemake", "results/paper/cells/smac/3s5z/full/fp3o.json", "--forcerun", "train_s0_4"]
+    command = ["fp3o", "rerun", "smac/3s5z/full/fp3o"]
     if os.getuid() == 0:
         if shutil.which("setpriv") is None:
             pytest.skip("root sees no write protection, and setpriv is not here to drop that right")
@@ -151,7 +151,7 @@ def test_prune_removes_what_is_replaced_and_a_clone_has_the_rest(saved: Checkout
     )
     saved.run("fp3o", "save", "-m", "Before")
     assert saved.run("fp3o", "prune").stdout == "nothing to prune\n"  # nothing has replaced them yet
-    saved.snakemake("runs", MANIFEST, FAKE_ENDED="2999-01-01T00:00:00Z")
+    saved.snakemake("runs", MANIFEST, "--config", "retrain=True", FAKE_ENDED="2999-01-01T00:00:00Z")
     listed = saved.run("fp3o", "prune").stdout.splitlines()
     assert len(listed) == 10
     assert all("mamujoco/ant-2x4/full/" in line for line in listed)

@@ -10,7 +10,7 @@ from harness import Checkout
 
 pytestmark = pytest.mark.workflow
 
-ANT = {"mamujoco/ant-2x4/full/fp3o train_s0_4", "mamujoco/ant-2x4/full/mappo train_s0_4"}
+ANT = {"mamujoco/ant-2x4/full/fp3o 0-4", "mamujoco/ant-2x4/full/mappo 0-4"}
 
 
 def test_nothing_to_do_is_nothing_to_do(trained: Checkout) -> None:
@@ -23,7 +23,7 @@ def test_one_tasks_setting_trains_that_task_and_a_reverted_edit_finds_the_old_ru
     trained.edit("benchmarks/tasks.yaml", old, old.replace("0.2", "0.3"))
     assert trained.trainings() == ANT
     jobs = trained.planned_jobs()
-    assert (jobs["train_s0_4"], jobs["table"]) == (2, 1)
+    assert (jobs["train"], jobs["table"]) == (2, 1)
     trained.edit("benchmarks/tasks.yaml", old.replace("0.2", "0.3"), old)
     assert trained.planned_jobs() == {}
 
@@ -67,36 +67,23 @@ def test_an_edited_statistic_rebuilds_tables_and_trains_nothing(trained: Checkou
 def test_a_new_seed_is_a_block_of_its_own(trained: Checkout) -> None:
     before = {p: p.stat().st_mtime_ns for p in trained.path.glob("results/paper/runs/**/run.json")}
     trained.edit("benchmarks/paper.yaml", "seeds: 0-4", "seeds: 0-5")
-    assert {rule for rule in trained.planned_jobs() if rule.startswith("train")} == {"train_s5_5"}
+    assert {cell.split()[1] for cell in trained.trainings()} == {"5"}
     trained.snakemake("runs")
     assert len(trained.documents()) == 36
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
 
 
-@pytest.mark.parametrize("name", ["run.json", "evaluations.csv", "iterations.csv", "checkpoint.safetensors"])
-def test_a_lost_file_trains_its_block_and_rebuilds_what_rests_on_it(trained: Checkout, name: str) -> None:
-    next(trained.path.glob(f"results/paper/runs/smac/3s5z/full/happo/*/seed-2/{name}")).unlink()
-    assert trained.trainings() == {"smac/3s5z/full/happo train_s0_4"}
-    assert trained.planned_jobs()["table"] == 1
-    if name == "evaluations.csv":
-        table = "results/paper/tables/table-smac.md"
-        trained.snakemake("runs", table)
-        assert trained.planned_jobs("runs", table) == {}
-        assert len(trained.documents()) == 30
-
-
 def test_one_cell_by_its_name_and_again_by_force(trained: Checkout) -> None:
     target = "results/paper/cells/smac/3s5z/full/fp3o.json"
     assert trained.planned_jobs(target) == {"cell": 1}
-    assert trained.planned_jobs(target, "--forcerun", "train_s0_4") == {"cell": 1, "train_s0_4": 1}
     trained.snakemake(target)
     text = (trained.path / target).read_text()
     assert '"seeds_found": [' in text
+    assert trained.planned_jobs(target) == {}
     shown = trained.run("fp3o", "rerun", "smac/3s5z/full/fp3o", "--dry-run").stdout
-    assert re.search(
-        r"^snakemake results/paper/cells/smac/3s5z/full/fp3o.json --forcerun train_s0_4", shown, re.MULTILINE
-    )
-    assert re.search(r"^train_s0_4\s+1$", shown, re.MULTILINE)
+    mark = r"results/paper/marks/smac/3s5z/full/fp3o/\w{10}-s0-4\.retrain-2"
+    assert re.search(rf"^snakemake {mark} --config suite=paper --dry-run$", shown, re.MULTILINE)
+    assert re.search(r"^retrain\s+1$", shown, re.MULTILINE)
 
 
 def test_available_builds_from_what_exists_and_trains_nothing(checkout: Checkout) -> None:
@@ -108,7 +95,7 @@ def test_available_builds_from_what_exists_and_trains_nothing(checkout: Checkout
     assert "not run" in table
     assert len(checkout.documents()) == 5
     assert checkout.planned_jobs("available") == {}
-    assert checkout.planned_jobs()["train_s0_4"] == 5
+    assert checkout.planned_jobs()["train"] == 5
 
 
 def test_suites_do_not_touch_each_other(trained: Checkout) -> None:

@@ -13,6 +13,12 @@ import pytest
 from fp3o.workflow import jobs
 
 
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*jobs.ALLOCATIONS, "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     assert jobs.devices("none") == []
     assert jobs.devices("0, 1") == ["0", "1"]
@@ -69,3 +75,30 @@ def test_exclusive_takes_every_slot(tmp_path: Path) -> None:
     assert run(log, code, "--gpus", "3,4", "--per-gpu", "2", "--exclusive", temporary=tmp_path).wait() == 0
     assert log.read_text().splitlines()[-1] == "3"
     assert len(list(tmp_path.glob("fp3o-gpu-slots-*/*"))) == 4
+
+
+def test_a_job_of_a_cluster_takes_the_device_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices are numbered anew in every job there: five jobs on five devices all see number 0."""
+    monkeypatch.setattr(jobs.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    for number in range(5):
+        monkeypatch.setenv("SLURM_JOB_ID", str(100 + number))
+        assert jobs.take_slot(jobs.devices("auto"), 1, exclusive=False) is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_allocation_of_several_devices_shares_them_out_among_its_own_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    for number in ("7", "8"):
+        monkeypatch.setenv("PBS_JOBID", number)
+        assert [jobs.take_slot(jobs.devices("auto"), 1, exclusive=False) for _ in range(2)] == ["0", "1"]
+
+
+def test_none_hides_every_device(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    code = "import os; print(repr(os.environ['CUDA_VISIBLE_DEVICES']))"
+    assert run(log, code, "--gpus", "none", temporary=tmp_path).wait() == 0
+    assert log.read_text().splitlines()[-1] == "''"

@@ -9,7 +9,7 @@ import pytest
 
 from fp3o import cli, config
 from fp3o.runs import checkpoint, layout
-from fp3o.workflow import jobs, manifest, status
+from fp3o.workflow import guard, jobs, manifest, status
 
 
 @pytest.fixture
@@ -32,7 +32,8 @@ def test_nothing_yet(suite: config.Suite, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == f"{runs} missing\n"
 
 
-def test_every_state(suite: config.Suite) -> None:
+def test_every_state(suite: config.Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "in_dvc", lambda name: name == "smoke")
     cells = suite.runs()
     (first, seeds), (second, _), (third, _), (fourth, _), (fifth, _) = cells[:5]
     assert seeds == (0, 1)
@@ -46,7 +47,7 @@ def test_every_state(suite: config.Suite) -> None:
     block = layout.scratch_directory(layout.suite_root(suite.name) / "scratch", second, seeds)
     block.mkdir(parents=True)
     checkpoint.save(block / "resume.safetensors", {}, {"iteration": 12})
-    known = {f"{third.digest}-s1": {}}
+    known = {f"{third.digest}-s1": {"cell": third.cell.id, "digest": third.digest, "seed": 1}}
     manifest.write_json(manifest.manifest_path(suite.name), {"suite": "smoke", "runs": known})
     for resolved, end in ((fourth, "fp3o: the disk is full\n--- exit code 2\n"), (fifth, "killed, or still running\n")):
         log = manifest.train_log(suite.name, resolved, seeds)

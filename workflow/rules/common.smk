@@ -1,7 +1,7 @@
-# Names and helpers of all rules; nothing is decided here that fp3o.config does not decide.
-import base64
-import json
+# Names and helpers of all rules; nothing is decided here that fp3o does not decide, and nothing is written.
 import os
+import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -9,35 +9,45 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, workflow.basedir)
 
-from fp3o.config import load_suite, resolve, seed_blocks, seeds_text
+from fp3o.config import load_suite, resolve
 from fp3o.errors import UserError
 from fp3o.runs import layout
-from fp3o.workflow import cost, jobs, manifest
+from fp3o.workflow import cost, guard, jobs, machine, manifest
+from fp3o.workflow.blocks import Sweep, plan_word
+from fp3o.workflow.code import code_of
 from fp3o.statistics.columns import cells_of
 
 jobs.reach_commands()
 
-PYTHON = sys.executable
-SUITE = config["suite"]
-ROOT = str(layout.suite_root(SUITE))
+
+def quoted(text):
+    """As one word of a rule's command: for the shell, and for Snakemake, which formats the command."""
+    return shlex.quote(str(text)).replace("{", "{{").replace("}", "}}")
+
+
 try:
-    suite = load_suite(SUITE)
+    suite = load_suite(config["suite"])
     planned = suite.runs()
+    sweep = Sweep(suite)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
+PYTHON = quoted(sys.executable)
+SUITE = suite.name
+ROOT = str(layout.suite_root(SUITE))
+GPUS = jobs.devices(str(config["gpus"]))
+MEMORY_MB = machine.total_mb()
+
 # Parts of a job's command line that do not belong to any rule.
-JOB = f"{PYTHON} -m fp3o.workflow.jobs --gpus {config['gpus']} --per-gpu {config['jobs_per_gpu']}"
+JOB = f"{PYTHON} -m fp3o.workflow.jobs --gpus {quoted(config['gpus'])} --per-gpu {config['jobs_per_gpu']}"
 
 
 wildcard_constraints:
     cell=r"[^/]+/[^/]+/[^/]+/[^/]+",
     digest=r"[0-9a-f]{10}",
+    seeds=r"[0-9,-]+",
+    number=r"\d+",
     artefact=r"[a-z0-9-]+",
-
-
-def run_file(resolved, seed, name):
-    return f"{ROOT}/runs/{resolved.cell.id}/{resolved.digest}/seed-{seed}/{name}"
 
 
 def artefact_names(*kinds):
@@ -49,27 +59,17 @@ def only_available():
     return "available" in workflow.dag_settings.targets
 
 
-def documents(cells):
-    """run.json of every planned run of these cells, or of those that exist."""
-    names = [
-        run_file(resolved, seed, "run.json")
-        for resolved, seeds in (suite.run(cell) for cell in cells)
-        for seed in seeds
-    ]
-    return [name for name in names if os.path.exists(name)] if only_available() else names
-
-
 def runs_of_cell(wildcards):
-    return documents([wildcards.cell])
+    return sweep.needs([wildcards.cell], only_available())
 
 
 def runs_of_artefact(wildcards):
     # A table of the paper also shows our equal-budget control.
-    return documents([cell.id for cell in cells_of(suite, suite.artefact(wildcards.artefact))])
+    return sweep.needs([cell.id for cell in cells_of(suite, suite.artefact(wildcards.artefact))], only_available())
 
 
 def runs_of_suite(wildcards):
-    return documents([resolved.cell.id for resolved, _ in planned])
+    return sweep.needs([resolved.cell.id for resolved, _ in planned], only_available())
 
 
 def cost_runs(wildcards):
@@ -78,50 +78,35 @@ def cost_runs(wildcards):
     return [name for name in names if os.path.exists(name)] if only_available() else names
 
 
-def plan_file(name):
-    return f"{ROOT}/plan/{name}.json"
+def plan_of_cell(wildcards):
+    return plan_word(suite, [wildcards.cell])
 
 
-def write_plans():
-    """What each artefact is made of, as files: a changed plan is a changed input, an equal one keeps its time."""
-    for artefact in suite.artefacts:
-        if artefact.kind == "cost":
-            cells = [(resolve(cell, suite=suite), artefact.seeds) for cell in artefact.cells]
-        else:
-            cells = [suite.run(cell.id) for cell in cells_of(suite, artefact)]
-        content = {
-            "artefact": artefact.name,
-            "kind": artefact.kind,
-            "caption": artefact.caption,
-            "paper": artefact.paper,
-            "cells": [[resolved.cell.id, resolved.digest, list(seeds)] for resolved, seeds in cells],
-        }
-        path = Path(plan_file(artefact.name))
-        text = json.dumps(content, indent=1, sort_keys=True)
-        if not path.exists() or path.read_text() != text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(f".{os.getpid()}")
-            part.write_text(text)
-            part.replace(path)
+def plan_of_artefact(wildcards):
+    artefact = suite.artefact(wildcards.artefact)
+    said = [artefact.name, artefact.caption, artefact.paper, [cell.id for cell in artefact.cells], artefact.seeds]
+    return plan_word(suite, [cell.id for cell in cells_of(suite, artefact)], said)
+
+
+def plan_of_suite(wildcards):
+    return plan_word(suite, [resolved.cell.id for resolved, _ in planned], suite.raw)
+
+
+def memory_mb(wildcards, attempt):
+    return machine.needed_mb(wildcards.cell, attempt)
+
+
+def memory_share(wildcards, attempt):
+    return machine.memory_share(machine.needed_mb(wildcards.cell, attempt), MEMORY_MB)
 
 
 def stop_unless_pulled():
-    if not config["retrain"] and (message := manifest.guard_message(suite)):
+    try:
+        message = guard.refusal(SUITE, sweep.missing, training=not only_available())
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+    if message and not config["retrain"]:
         raise WorkflowError(message)
-
-
-def trust_finished_runs():
-    """Drop Snakemake's marks of interrupted jobs from runs that are complete: run.json is written last.
-
-    Otherwise a run finished by hand after an interrupted job would be deleted and trained again.
-    """
-    marks = Path(".snakemake/incomplete")
-    for mark in [path for path in marks.rglob("*") if path.is_file()]:
-        # The marked path in base 64; a long one is cut into folders, each with an @ in front.
-        name = "".join(part.removeprefix("@") for part in mark.relative_to(marks).parts)
-        path = Path(os.fsdecode(base64.urlsafe_b64decode(name)))
-        if path.is_relative_to(f"{ROOT}/runs") and (path.parent / "run.json").exists():
-            mark.unlink(missing_ok=True)
 
 
 def summarise_failures():
@@ -129,14 +114,6 @@ def summarise_failures():
         print(line, file=sys.stderr)
 
 
-write_plans()
-trust_finished_runs()
-
-ALL_PLANS = [plan_file(artefact.name) for artefact in suite.artefacts]
-RUNS = [run_file(resolved, seed, name) for resolved, seeds in planned for seed in seeds for name in layout.RUN_FILES]
-STATISTICS_CODE = sorted(str(p) for p in Path("fp3o/statistics").glob("*.py"))
-FIGURE_CODE = sorted(str(p) for p in Path("paper_figures").glob("*.*"))
-REPORT_CODE = sorted(str(p) for p in Path("fp3o/report").glob("*.*"))
 FIGURE_KINDS = ("pdf", "png", "csv")
 REPRODUCTION = ("forest", "scatter", "profiles")
 PUBLISHED = sorted(str(p) for p in Path("benchmarks/published").glob("*.csv"))

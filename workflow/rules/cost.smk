@@ -12,27 +12,34 @@ rule cost_run:
     conda:
         "../../environment.yml"
     threads: os.cpu_count()
+    resources:
+        mem_mb=memory_mb,
+        memory_share=machine.WHOLE,
+        device_share=machine.WHOLE,
     shell:
-        f"{JOB} --exclusive --log {{log}} -- {PYTHON} -m fp3o.workflow.cost measure {{wildcards.cell}} --suite {SUITE}"
+        f"{JOB} --exclusive --log {{log:q}} -- {PYTHON} -m fp3o.workflow.cost measure {{wildcards.cell:q}}"
+        f" --suite {quoted(SUITE)} --digest {{wildcards.digest}}"
 
 
 rule cost:
     input:
         cost_runs,
-        [plan_file(name) for name in artefact_names("cost")],
+        code_of("fp3o.workflow.cost"),
     output:
         f"{ROOT}/cost.csv",
     log:
         f"{ROOT}/logs/cost.log",
     conda:
         "../../environment.yml"
+    params:
+        plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.workflow.cost table --suite {SUITE} > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.cost table --suite {quoted(SUITE)} > {{log:q}} 2>&1"
 
 
 rule table_cost:
     input:
-        STATISTICS_CODE,
+        code_of("fp3o.statistics.cost"),
         PUBLISHED,
         cost=f"{ROOT}/cost.csv",
     output:
@@ -43,4 +50,4 @@ rule table_cost:
     conda:
         "../../environment.yml"
     shell:
-        f"{PYTHON} -m fp3o.statistics.cost --cost {{input.cost}} --out {ROOT}/tables/table-cost > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.statistics.cost --cost {{input.cost:q}} --out {quoted(ROOT)}/tables/table-cost > {{log:q}} 2>&1"

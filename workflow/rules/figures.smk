@@ -9,10 +9,8 @@ localrules:
 rule figure:
     input:
         runs_of_artefact,
-        STATISTICS_CODE,
-        FIGURE_CODE,
+        code_of("paper_figures"),
         PUBLISHED,
-        plan=f"{ROOT}/plan/{{artefact}}.json",
     output:
         pdf=f"{ROOT}/figures/{{artefact}}.pdf",
         png=report(f"{ROOT}/figures/{{artefact}}.png", caption="../report/figure.rst", category="Figures"),
@@ -23,14 +21,17 @@ rule figure:
         artefact="|".join(artefact_names("figure")),
     conda:
         "../../environment.yml"
+    params:
+        plan=plan_of_artefact,
     shell:
-        f"{PYTHON} -m paper_figures --suite {SUITE} --artefact {{wildcards.artefact}}"
-        f" --out {ROOT}/figures > {{log}} 2>&1"
+        f"{PYTHON} -m paper_figures --suite {quoted(SUITE)} --artefact {{wildcards.artefact}}"
+        f" --out {quoted(ROOT)}/figures > {{log:q}} 2>&1"
 
 
 rule figure_cost:
     input:
-        FIGURE_CODE,
+        code_of("paper_figures.cost"),
+        PUBLISHED,
         cost=f"{ROOT}/cost.csv",
     output:
         expand(f"{ROOT}/figures/cost.{{kind}}", kind=FIGURE_KINDS),
@@ -39,15 +40,13 @@ rule figure_cost:
     conda:
         "../../environment.yml"
     shell:
-        f"{PYTHON} -m paper_figures.cost --cost {{input.cost}} --out {ROOT}/figures > {{log}} 2>&1"
+        f"{PYTHON} -m paper_figures.cost --cost {{input.cost:q}} --out {quoted(ROOT)}/figures > {{log:q}} 2>&1"
 
 
 rule figure_reproduction:
     input:
         runs_of_suite,
-        ALL_PLANS,
-        STATISTICS_CODE,
-        FIGURE_CODE,
+        code_of("paper_figures.reproduction"),
         PUBLISHED,
     output:
         expand(f"{ROOT}/figures/reproduction-{{view}}.{{kind}}", view=REPRODUCTION, kind=FIGURE_KINDS),
@@ -55,17 +54,17 @@ rule figure_reproduction:
         f"{ROOT}/logs/figure/reproduction.log",
     conda:
         "../../environment.yml"
+    params:
+        plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m paper_figures.reproduction --suite {SUITE} --out {ROOT}/figures > {{log}} 2>&1"
+        f"{PYTHON} -m paper_figures.reproduction --suite {quoted(SUITE)} --out {quoted(ROOT)}/figures > {{log:q}} 2>&1"
 
 
 # One HTML file that works from disk without a network.
 rule html:
     input:
         runs_of_suite,
-        ALL_PLANS,
-        STATISTICS_CODE,
-        REPORT_CODE,
+        code_of("fp3o.report"),
         PUBLISHED,
         FIGURES,
         cost=COST,
@@ -75,6 +74,8 @@ rule html:
         f"{ROOT}/logs/html.log",
     conda:
         "../../environment.yml"
+    params:
+        plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.report --suite {SUITE} --figures {ROOT}/figures --out {{output}}"
-        f" {'--cost ' if COST else ''}{{input.cost}} > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.report --suite {quoted(SUITE)} --figures {ROOT}/figures --out {{output:q}}"
+        f" {'--cost ' if COST else ''}{{input.cost:q}} > {{log:q}} 2>&1"

@@ -1,4 +1,4 @@
-# From runs to numbers. The code and the plan of an artefact are inputs, so that an edit rebuilds what it concerns.
+# From runs to numbers. An artefact's code is an input and its plan a parameter, so that an edit rebuilds what it concerns.
 localrules:
     cell,
     table,
@@ -11,22 +11,24 @@ localrules:
 rule cell:
     input:
         runs_of_cell,
+        code_of("fp3o.workflow.manifest"),
     output:
         f"{ROOT}/cells/{{cell}}.json",
     log:
         f"{ROOT}/logs/cell/{{cell}}.log",
     conda:
         "../../environment.yml"
+    params:
+        plan=plan_of_cell,
     shell:
-        f"{PYTHON} -m fp3o.workflow.manifest cell {{wildcards.cell}} --suite {SUITE} > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest cell {{wildcards.cell:q}} --suite {quoted(SUITE)} > {{log:q}} 2>&1"
 
 
 rule table:
     input:
         runs_of_artefact,
-        STATISTICS_CODE,
+        code_of("fp3o.statistics.tables"),
         PUBLISHED,
-        plan=f"{ROOT}/plan/{{artefact}}.json",
     output:
         csv=f"{ROOT}/tables/{{artefact}}.csv",
         md=report(f"{ROOT}/tables/{{artefact}}.md", caption="../report/table.rst", category="Tables"),
@@ -37,46 +39,50 @@ rule table:
         artefact="|".join(artefact_names("table")),
     conda:
         "../../environment.yml"
+    params:
+        plan=plan_of_artefact,
     shell:
-        f"{PYTHON} -m fp3o.statistics.tables --suite {SUITE} --artefact {{wildcards.artefact}}"
-        f" --out {ROOT}/tables > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.statistics.tables --suite {quoted(SUITE)} --artefact {{wildcards.artefact}}"
+        f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
 
 
 rule manifest:
     input:
         runs_of_suite,
-        ALL_PLANS,
+        code_of("fp3o.workflow.manifest"),
     output:
         f"{ROOT}/manifest.json",
     log:
         f"{ROOT}/logs/manifest.log",
     conda:
         "../../environment.yml"
+    params:
+        plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.workflow.manifest manifest --suite {SUITE} > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest manifest --suite {quoted(SUITE)} > {{log:q}} 2>&1"
 
 
 rule metrics:
     input:
         runs_of_suite,
-        ALL_PLANS,
-        STATISTICS_CODE,
+        code_of("fp3o.workflow.manifest"),
     output:
         f"{ROOT}/metrics.json",
     log:
         f"{ROOT}/logs/metrics.log",
     conda:
         "../../environment.yml"
+    params:
+        plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.workflow.manifest metrics --suite {SUITE} > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest metrics --suite {quoted(SUITE)} > {{log:q}} 2>&1"
 
 
 rule scorecard:
     input:
         runs_of_suite,
-        STATISTICS_CODE,
+        code_of("fp3o.statistics.scorecard"),
         PUBLISHED,
-        ALL_PLANS,
         cost=COST,
     output:
         f"{ROOT}/scorecard.json",
@@ -84,16 +90,17 @@ rule scorecard:
         f"{ROOT}/logs/scorecard.log",
     conda:
         "../../environment.yml"
+    params:
+        plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.statistics.scorecard --suite {SUITE} --out {{output}}"
-        f" {'--cost ' if COST else ''}{{input.cost}} > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.statistics.scorecard --suite {quoted(SUITE)} --out {{output:q}}"
+        f" {'--cost ' if COST else ''}{{input.cost:q}} > {{log:q}} 2>&1"
 
 
 rule scores:
     input:
         runs_of_suite,
-        ALL_PLANS,
-        STATISTICS_CODE,
+        code_of("fp3o.statistics.export"),
     output:
         f"{ROOT}/scores/scores.csv",
         f"{ROOT}/scores/marl_eval.json",
@@ -101,5 +108,7 @@ rule scores:
         f"{ROOT}/logs/scores.log",
     conda:
         "../../environment.yml"
+    params:
+        plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.statistics.export --suite {SUITE} --out {ROOT}/scores > {{log}} 2>&1"
+        f"{PYTHON} -m fp3o.statistics.export --suite {quoted(SUITE)} --out {quoted(ROOT)}/scores > {{log:q}} 2>&1"

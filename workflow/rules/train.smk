@@ -1,26 +1,49 @@
-# Training: one rule per seed block. No input, no params, no script: nothing attached to these rules may start weeks of
-# work again. What a run depends on is in its path, as a digest. A run that was interrupted or failed resumes from
-# results/<suite>/scratch, which is no declared output, because Snakemake deletes those before a job starts.
-BLOCKS = {}
-for resolved, seeds in planned:
-    for block in seed_blocks(seeds, suite.seed_block):
-        BLOCKS.setdefault(block, []).append(resolved.cell.id)
+# Training: one job per seed block. Its only output is a mark (fp3o/workflow/blocks.py): Snakemake deletes outputs before
+# a job starts and after it fails, and runs are not to be deleted. No input, no params, no script: nothing attached to
+# these rules may start weeks of work again. What a run depends on is in its path, as a digest.
+# Commands are made when a job starts, so they may use names of this file, but no variable of a loop.
+CELLS = "|".join(re.escape(resolved.cell.id) for resolved, _ in planned)
+TRAINED = "{wildcards.cell:q} --suite " + quoted(SUITE) + " --seeds {wildcards.seeds} --digest {wildcards.digest}"
+# Both write to the log; what fails leaves its exit code there.
+MARK = (
+    f" && {PYTHON} -m fp3o.workflow.blocks {TRAINED} --mark {{output:q}} >> {{log:q}} 2>&1"
+    ' || {{ code=$?; echo "--- exit code $code" >> {log:q}; exit $code; }}'
+)
+RETRAIN_OPTION = " --retrain" if config["retrain"] else ""
 
-for block, cells in BLOCKS.items():
 
-    rule:
-        name:
-            f"train_s{block[0]}_{block[-1]}"
-        output:
-            [f"{ROOT}/runs/{{cell}}/{{digest}}/seed-{seed}/{file}" for seed in block for file in layout.RUN_FILES],
-        log:
-            f"{ROOT}/logs/train/{{cell}}/{{digest}}-s{block[0]}_{block[-1]}.log",
-        wildcard_constraints:
-            cell="|".join(cells),
-        conda:
-            "../../environment.yml"
-        threads: 1
-        shell:
-            f"{JOB} --log {{log}} -- fp3o train {{wildcards.cell}} --suite {SUITE} --seeds {seeds_text(block)}"
-            " --threads {threads}"
-            ' || {{ code=$?; echo "--- exit code $code" >> {log}; exit $code; }}'
+rule train:
+    output:
+        f"{ROOT}/marks/{{cell}}/{{digest}}-s{{seeds}}.train-{{number}}",
+    log:
+        f"{ROOT}/logs/train/{{cell}}/{{digest}}-s{{seeds}}.train-{{number}}.log",
+    wildcard_constraints:
+        cell=CELLS,
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=memory_mb,
+        memory_share=memory_share,
+        device_share=machine.device_share(len(GPUS), config["jobs_per_gpu"]),
+    shell:
+        f"{JOB} --log {{log:q}} -- fp3o train {TRAINED} --threads {{threads}}{RETRAIN_OPTION}{MARK}"
+
+
+# Finished runs again: `fp3o rerun`.
+rule retrain:
+    output:
+        f"{ROOT}/marks/{{cell}}/{{digest}}-s{{seeds}}.retrain-{{number}}",
+    log:
+        f"{ROOT}/logs/train/{{cell}}/{{digest}}-s{{seeds}}.retrain-{{number}}.log",
+    wildcard_constraints:
+        cell=CELLS,
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=memory_mb,
+        memory_share=memory_share,
+        device_share=machine.device_share(len(GPUS), config["jobs_per_gpu"]),
+    shell:
+        f"{JOB} --log {{log:q}} -- fp3o train {TRAINED} --threads {{threads}} --replace{MARK}"

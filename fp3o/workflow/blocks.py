@@ -1,0 +1,177 @@
+"""Seed blocks, the jobs of a sweep: which are finished, and the marks by which Snakemake knows. Imports no torch.
+
+Snakemake deletes a job's declared outputs before it starts and after it fails, so no rule may own a run's files. The
+only output of a training job is a mark, written last:
+
+    results/<suite>/marks/<cell>/<digest>-s0-4.train-1      sha256 of the run.json of each seed
+
+Finished runs are plain sources, wherever they come from (a job, `fp3o train` by hand, a pull). A block that is not
+finished is asked for by a mark with a number nobody has used; a lost file therefore trains again although an older mark
+is there. Nothing is written while Snakemake plans.
+
+    python -m fp3o.workflow.blocks CELL --suite S --seeds 0-4 --digest D --mark FILE     check the runs, write the mark
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fp3o import config
+from fp3o.errors import UserError
+from fp3o.runs import layout, records
+from fp3o.runs.atomic import write_atomically
+
+TRAIN, RETRAIN = "train", "retrain"
+"""Rules that make marks; the second trains finished runs again (`fp3o rerun`)."""
+
+
+def block_name(digest: str, seeds: Sequence[int]) -> str:
+    """`0123456789-s0-4`: of marks and logs."""
+    return f"{digest}-s{config.seeds_text(seeds)}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Seeds of one cell that one job trains together."""
+
+    suite: str
+    plan: config.Plan
+    seeds: tuple[int, ...]
+
+    @property
+    def root(self) -> Path:
+        """results/<suite>."""
+        return layout.suite_root(self.suite)
+
+    def document(self, seed: int) -> Path:
+        """run.json of a seed."""
+        return layout.run_directory(self.root / "runs", self.plan, seed) / records.RUN
+
+    def finished(self, seed: int) -> bool:
+        """Whether run.json and the files it names are there. Their content is checked by whoever reads it."""
+        path = self.document(seed)
+        try:
+            names = set(json.loads(path.read_bytes())["sha256"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return False  # A damaged one is not trained over: the trainer refuses and says why.
+        return all((path.parent / name).is_file() for name in names | set(layout.RUN_FILES))
+
+    def complete(self) -> bool:
+        """Whether every seed is finished."""
+        return all(self.finished(seed) for seed in self.seeds)
+
+    def marks(self) -> dict[int, Path]:
+        """Marks that exist, by number; the greatest number is the newest."""
+        pattern = re.compile(rf"{re.escape(block_name(self.plan.digest, self.seeds))}\.(?:{TRAIN}|{RETRAIN})-(\d+)")
+        folder = self.root / "marks" / self.plan.cell.id
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        found = sorted((int(m[1]), folder / name) for name in names if (m := pattern.fullmatch(name)))
+        return dict(found)
+
+    def next_mark(self, rule: str = TRAIN) -> Path:
+        """The mark to ask for so that a job runs."""
+        name = f"{block_name(self.plan.digest, self.seeds)}.{rule}-{max(self.marks(), default=0) + 1}"
+        return self.root / "marks" / self.plan.cell.id / name
+
+    def mark_text(self) -> str:
+        """What a mark of the runs as they are says."""
+        return "".join(f"seed-{seed} {records.sha256_of(self.document(seed))}\n" for seed in self.seeds)
+
+    def sources(self) -> list[Path]:
+        """Files that change when the finished runs change: the newest mark if it fits them, else each run.json."""
+        marks = list(self.marks().values())
+        if marks and marks[-1].read_text() == self.mark_text():
+            return [marks[-1]]
+        return [self.document(seed) for seed in self.seeds]
+
+    def write_mark(self, path: Path) -> None:
+        """At the end of a job: check every run as the trainer does, then say that the block is finished."""
+        from fp3o.runs.folder import RunFolder
+
+        left = RunFolder(self.plan, self.seeds, self.root / "runs", self.root / "scratch").unfinished()
+        if left:
+            raise UserError(f"{self.plan.cell.id}: seeds {config.seeds_text(left)} are not finished")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, self.mark_text().encode())
+
+
+def blocks_of(suite: config.Suite, cell: str) -> list[Block]:
+    """The blocks of a cell, in the order of their seeds."""
+    plan, seeds = suite.run(cell)
+    return [Block(suite.name, plan, block) for block in config.seed_blocks(seeds, suite.seed_block)]
+
+
+class Sweep:
+    """What one call of Snakemake asks for. Each block is looked at once, so that all rules see the same."""
+
+    def __init__(self, suite: config.Suite) -> None:
+        self.suite = suite
+        self.missing: dict[tuple[str, int], config.Plan] = {}
+        """(cell, seed) → plan of the runs that were asked for and are not here."""
+        self._needs: dict[tuple[str, bool], list[str]] = {}
+
+    def needs(self, cells: Iterable[str], available: bool) -> list[str]:
+        """Input files of an artefact of these cells; `available`: of the runs that exist, training nothing."""
+        found = []
+        for cell in cells:
+            if (cell, available) not in self._needs:
+                self._needs[cell, available] = [
+                    str(path) for block in blocks_of(self.suite, cell) for path in self._of_block(block, available)
+                ]
+            found += self._needs[cell, available]
+        return found
+
+    def _of_block(self, block: Block, available: bool) -> list[Path]:
+        finished = [seed for seed in block.seeds if block.finished(seed)]
+        if len(finished) == len(block.seeds):
+            return block.sources()
+        self.missing |= {(block.plan.cell.id, seed): block.plan for seed in block.seeds if seed not in finished}
+        return [block.document(seed) for seed in finished] if available else [block.next_mark()]
+
+
+def plan_word(suite: config.Suite, cells: Sequence[str], said: object = None) -> str:
+    """One word for the settings, deviations and seeds of these cells and for what else the suite says of them.
+
+    A parameter of the rules that show it: another word rebuilds what they make, the same one does not.
+    """
+    runs = [suite.run(cell) for cell in cells]
+    content = [said, [[plan.configuration(), [str(d) for d in plan.deviations], seeds] for plan, seeds in runs]]
+    return hashlib.sha256(config.canonical_json(content).encode()).hexdigest()
+
+
+def check_digest(plan: config.Plan, planned: str) -> None:
+    """Refuse a job whose settings have changed since it was planned; "" stands for no plan."""
+    if planned not in ("", plan.digest):
+        raise UserError(
+            f"{plan.cell.id} resolves to {plan.digest}, this job was planned for {planned}: its settings changed in "
+            "between; undo the change, or call snakemake again"
+        )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Command line, for the training rules."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cell")
+    parser.add_argument("--suite", required=True)
+    parser.add_argument("--seeds", required=True)
+    parser.add_argument("--digest", required=True)
+    parser.add_argument("--mark", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    suite = config.load_suite(arguments.suite)
+    plan, _ = suite.run(arguments.cell)
+    check_digest(plan, arguments.digest)
+    Block(suite.name, plan, config.parse_seeds(arguments.seeds)).write_mark(arguments.mark)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as error:
+        sys.exit(str(error))

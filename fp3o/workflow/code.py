@@ -1,0 +1,53 @@
+"""Which files of this repository a command runs: the inputs by which an artefact's rule notices an edited formula."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGES = ("fp3o", "paper_figures")
+_DATA = (".css", ".js", ".mplstyle")
+
+
+def code_of(module: str, root: Path = Path()) -> list[str]:
+    """Files that `python -m module` may import, and the style sheets and scripts beside them, relative to `root`.
+
+    Found by reading import statements, also those inside functions: importing would be slow and need every package.
+    """
+    names, found = [module, f"{module}.__main__"], set[Path]()
+    while names:
+        name = names.pop()
+        parts = name.split(".")
+        for end in range(1, len(parts) + 1):  # importing a.b.c runs a and a.b first
+            path = _file(root, tuple(parts[:end]))
+            if path is not None and path not in found:
+                found.add(path)
+                names += _imports(path)
+    folders = {path.parent for path in found}
+    data = {path for folder in folders for path in folder.iterdir() if path.suffix in _DATA}
+    return sorted(path.relative_to(root).as_posix() for path in found | data)
+
+
+@cache
+def _file(root: Path, parts: tuple[str, ...]) -> Path | None:
+    """The file of a module of ours; None for other people's, and for names that are no modules."""
+    place = root.joinpath(*parts)
+    candidates = (place / "__init__.py", place.with_suffix(".py")) if parts[0] in PACKAGES else ()
+    return next((path for path in candidates if path.is_file()), None)
+
+
+@cache
+def _imports(path: Path) -> list[str]:
+    return list(_imported_names(ast.parse(path.read_bytes())))
+
+
+def _imported_names(tree: ast.Module) -> Iterator[str]:
+    """Every name an import statement mentions; `from a import b` may mean the module a.b."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
