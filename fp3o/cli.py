@@ -464,7 +464,7 @@ def prune(
 
 
 def find_local_modules() -> None:
-    """A stranger's `module:factory` lies in the folder the command is called from; what is installed comes first."""
+    """A user's `module:factory` lies in the folder the command is called from; what is installed comes first."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)

@@ -29,7 +29,7 @@ from fp3o.algorithms.turns import Rollout, Turn
 from fp3o.config.settings import Settings
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.networks.sharing import sharing
-from fp3o.training.allocator import keep_freed_memory
+from fp3o.training.allocator import reuse_freed_memory
 from fp3o.training.execution import GraphStepper, compiled
 from fp3o.training.randomness import Draws
 from fp3o.training.samples import agent_rows, pack, unit_rows
@@ -283,7 +283,7 @@ def main() -> None:
     if arguments.cuda and not torch.cuda.is_available():
         parser.error("--cuda: torch sees no GPU")
     torch.set_num_threads(1)
-    keep_freed_memory()  # serves all that is measured here
+    reuse_freed_memory()  # serves all that is measured here
     rollout = made_up_rollout(len(SEEDS))
     report: dict[str, Any] = {
         "benchmark": "update",

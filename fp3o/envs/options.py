@@ -102,7 +102,7 @@ def _has_starcraft2() -> bool:
 
 @dataclass(frozen=True)
 class PettingzooOptions:
-    """A stranger's environment."""
+    """A user-supplied PettingZoo environment."""
 
     env: str = ""
     """Import path `module:factory` of a function returning a PettingZoo ParallelEnv, or a name of KNOWN_ENVIRONMENTS;

@@ -65,7 +65,7 @@ class Actor:
         return self.trunk_layout.views(trunk) | self.head_layout.views(head)
 
     def layers(self, p: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What follows from parameters alone: folded layers, and σ."""
+        """Weights derived from the parameters, computed once per change of them: folded layers, and σ."""
         sigma = {"std": self.std(p["head.log_std"])} if self.action.kind == "gaussian" else {}
         return folded(p, "head.{}") | sigma
 

@@ -35,7 +35,7 @@ class Critic:
         return self.layout.views(select(flat, owners))
 
     def layers(self, p: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What follows from parameters alone."""
+        """Weights derived from the parameters, computed once per change of them."""
         return folded(p, "v_out.{}")
 
     def value(

@@ -1,4 +1,4 @@
-"""Memory that is freed is kept for the next step."""
+"""Tune glibc's allocator to reuse freed activations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LARGEST_MMAP_THRESHOLD = 32 * 2**20  # what the library accepts
 KEPT = 2**30
 
 
-def keep_freed_memory() -> bool:
+def reuse_freed_memory() -> bool:
     """Tell the C library not to hand freed memory back to the system; True if it understood.
 
     A step allocates and frees the same megabyte-sized activations again and again. By default each of them costs page

@@ -29,7 +29,7 @@ from fp3o.runs.folder import RunFolder, now
 from fp3o.runs.interrupt import Interrupt
 from fp3o.runs.records import CsvLog, Value
 from fp3o.training import memory
-from fp3o.training.allocator import keep_freed_memory
+from fp3o.training.allocator import reuse_freed_memory
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.execution import ComputePath, choose
 from fp3o.training.progress import Progress
@@ -64,7 +64,7 @@ def train(
 ) -> list[RunResult]:
     """Train all seeds side by side, from scratch or from where the last process stopped."""
     torch.set_num_threads(1)
-    keep_freed_memory()
+    reuse_freed_memory()
     with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:
         if folder.seeds:
             run = Run(plan, folder, choose(plan, device, path, threads), allow_path_change)

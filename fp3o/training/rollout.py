@@ -43,13 +43,13 @@ class Policy:
         return torch.tensor(owners).expand(self.replicas, -1)
 
     def restart(self) -> None:
-        """Forget what was seen."""
+        """Reset the recurrent state."""
         if self.hidden is not None:
             self.hidden = torch.zeros_like(self.hidden)
 
     @torch.no_grad()
     def load(self, trunks: Tensor, heads: Tensor) -> None:
-        """Take over parameters [R, owners, size]; what follows from them alone is computed here, not at every step."""
+        """Take over parameters [R, owners, size]; weights derived from them are computed here, not at every step."""
         rows = self.actor.rows(trunks.detach().cpu(), heads.detach().cpu(), self._owners)
         self._layers = {name: x.clone() for name, x in self.actor.layers(rows).items()}
 

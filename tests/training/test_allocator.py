@@ -9,17 +9,17 @@ import sys
 import pytest
 import torch
 
-from fp3o.training.allocator import keep_freed_memory
+from fp3o.training.allocator import reuse_freed_memory
 
 
 def test_elsewhere_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert keep_freed_memory() is False
+    assert reuse_freed_memory() is False
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the GNU C library can be told")
 def test_large_tensors_are_allocated_without_page_faults() -> None:
-    assert keep_freed_memory() is True
+    assert reuse_freed_memory() is True
     size, times = 2**20, 100  # 4 MiB of floats, a thousand pages
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(times):

@@ -1,4 +1,4 @@
-"""A stranger's environment: the example of the documentation, trained by the command the documentation gives."""
+"""A user-supplied environment: the example of the documentation, trained by the command the documentation gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fp3o check-env module:factory`: what of a stranger's environment fits, in plain words."""
+"""`fp3o check-env module:factory`: what of a user-supplied environment fits, in plain words."""
 
 from __future__ import annotations
 

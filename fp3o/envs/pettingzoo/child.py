@@ -1,4 +1,4 @@
-"""How the processes that run strangers' code are started and how their end is told."""
+"""How the processes that run user-supplied code are started and how their end is told."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ class PettingzooBatch:
         return self._seen(self._board.now)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Seeds and episode numbers: all that can be saved of a stranger's environment."""
+        """Seeds and episode numbers: all that can be saved of a user-supplied environment."""
         return {"seeds": self._board.seed.copy(), "episodes": self._board.episode.copy()}
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:

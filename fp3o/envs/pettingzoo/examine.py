@@ -1,6 +1,6 @@
 """Try out an environment and say what fits: `python -m fp3o.envs.pettingzoo.examine ORDER`.
 
-A process of its own, started by `check`, because strangers' code may crash or hang. One finding per line as JSON.
+A process of its own, started by `check`, because user-supplied code may crash or hang. One finding per line as JSON.
 """
 
 from __future__ import annotations

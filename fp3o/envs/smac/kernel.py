@@ -44,9 +44,9 @@ SPOT_RANGE = F(3)  # how near its target a melee unit starts to look for a free 
 SNUG = F(0.95)  # such places are this share of the reach away, so that arriving is being in range
 ORBIT = F(0.8)  # on its way around a target a unit keeps this far outside the places beside it
 NEIGHBOUR_MARGIN = F(0.8)  # lists hold for two loops: 2 · 2 · 0.185 of motion, and cover the look-ahead
-# Mobility in collisions: a fighting unit stands its ground, an idle one is pushed aside by one on its way.
-MASS_FIGHTING, MASS_IDLE, MASS_MOVING = F(0.02), F(0.5), F(1)
+# How far a unit gives way in a collision: a fighting one stands its ground, one on its way pushes an idle one aside.
 IDLE, MOVING, FIGHTING = 0, 1, 2
+MOBILITIES = np.array([0.5, 1.0, 0.02], np.float32)  # by mode
 # Headings tried around an obstacle, as turns from the straight line.
 TURNS = (0.0, 35.0, -35.0, 70.0, -70.0, 100.0, -100.0, 138.0, -138.0)
 TURN_COS = np.array([math.cos(math.radians(turn)) for turn in TURNS], np.float32)
@@ -491,13 +491,13 @@ def move(
     count: Array,
     new_x: Array,
     new_y: Array,
-    mass: Array,
+    mobility: Array,
 ) -> None:
     """Walk, push apart those who overlap (two passes, each from one snapshot), stay on walkable ground."""
     units = rules.kind.shape[0]
     for u in range(units):
         new_x[0, u], new_y[0, u] = b.x[n, u], b.y[n, u]
-        mass[u] = MASS_FIGHTING if mode[u] == FIGHTING else (MASS_MOVING if mode[u] == MOVING else MASS_IDLE)
+        mobility[u] = MOBILITIES[mode[u]]
         if mode[u] == MOVING:
             new_x[0, u] += b.velocity_x[n, u]
             new_y[0, u] += b.velocity_y[n, u]
@@ -520,7 +520,7 @@ def move(
                         overlap = near
                     else:
                         overlap = near - distance
-                    share = s.push * overlap * mass[u] / (mass[u] + mass[v]) / distance
+                    share = s.push * overlap * mobility[u] / (mobility[u] + mobility[v]) / distance
                     push_x += share * dx
                     push_y += share * dy
             new_x[result, u] = x + push_x
@@ -722,7 +722,7 @@ def run_slots(
     neighbours = np.zeros((units, units), np.int16)
     count = np.zeros(units, np.int32)
     new_x, new_y = np.zeros((2, units), np.float32), np.zeros((2, units), np.float32)
-    mass = np.zeros(units, np.float32)
+    mobility = np.zeros(units, np.float32)
     dying = np.zeros(units, np.bool_)
     vitality = np.zeros(units, np.float64)
     alive_before = np.zeros(units, np.bool_)
@@ -744,7 +744,7 @@ def run_slots(
                 if loop % 2 == 0:
                     find_neighbours(rules, b, n, neighbours, count)
                     steer(rules, ground, steering, b, n, mode, neighbours, count)
-                move(rules, ground, steering, b, n, mode, neighbours, count, new_x, new_y, mass)
+                move(rules, ground, steering, b, n, mode, neighbours, count, new_x, new_y, mobility)
                 strike(rules, b, n, dying)
                 recover(rules, b, n)
                 b.tick[n] += 1

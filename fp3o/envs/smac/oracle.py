@@ -300,7 +300,7 @@ def steer(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, mode: Ar
 def move(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, mode: Array, near: Array) -> None:
     index = np.arange(len(b.x))
     moving = mode == k.MOVING
-    mass = np.where(mode == k.FIGHTING, k.MASS_FIGHTING, np.where(moving, k.MASS_MOVING, k.MASS_IDLE))
+    mobility = k.MOBILITIES[mode]
     x, y = b.x + np.where(moving, b.velocity_x, Float(0)), b.y + np.where(moving, b.velocity_y, Float(0))
     together = near & b.alive & b.alive[:, None]
     close = rules.separation[:, None] + rules.separation
@@ -313,7 +313,7 @@ def move(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, mode: Arr
         dx = np.where(same, np.where(index[:, None] < index, Float(1), Float(-1)), dx)
         dy = np.where(same, Float(0), dy)
         distance = np.where(same, Float(1), distance)
-        share = s.push * overlap * mass[:, None] / (mass[:, None] + mass) / distance
+        share = s.push * overlap * mobility[:, None] / (mobility[:, None] + mobility) / distance
         share = np.where(together & (square < close * close), share, Float(0))
         x, y = x + np.cumsum(share * dx, axis=1)[:, -1], y + np.cumsum(share * dy, axis=1)[:, -1]
     layer = rules.layer.astype(int)

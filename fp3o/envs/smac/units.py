@@ -68,7 +68,7 @@ class UnitType:
 
 SHIELD_DELAY = 10.0  # catalogue: seconds without damage before shields recover
 SHIELD_RATE = 2.0  # catalogue: shield points per second from then on
-LEAST_DAMAGE = 0.5  # recalled, unverified: what a hit does at least, whatever the armour
+LEAST_DAMAGE = 0.5  # assumed (no source at hand): what a hit does at least, whatever the armour
 COOLDOWN_NOISE = (-0.0625, 0.125)  # catalogue: uniform random delay of every cooldown, i.e. −1 … +2 game loops
 SCAN_RANGE = 5.0  # catalogue: targets are acquired within max(5, weapon range), edge to edge
 RANGE_SLOP = 1.0  # catalogue: how far a target may drift out of range during the wind-up (colossus: 0)
