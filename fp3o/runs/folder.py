@@ -140,6 +140,9 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.seeds and not self.resume_path.exists():
+            # Stopped before anything was saved, or everything is published: nothing here is of use to anybody.
+            shutil.rmtree(self.block, ignore_errors=True)
         self._release()
         # A refused run leaves nothing, not even the roots it made.
         runs, scratch = self._there if isinstance(error, UserError) else (self._runs_root, self._scratch_root)

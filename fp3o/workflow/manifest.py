@@ -96,6 +96,15 @@ def manifest(suite: config.Suite, without: Container[str] = ()) -> dict[str, Any
     return {"suite": suite.name, "runs": runs}
 
 
+def entries(text: bytes, path: Path) -> dict[str, dict[str, Any]]:
+    """The runs a manifest names, by run id; none if it is empty."""
+    try:
+        found = {str(name): dict(entry) for name, entry in json.loads(text)["runs"].items()} if text else {}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(f"{path} is damaged ({error!r}): `git checkout HEAD {path}` restores it") from None
+    return found
+
+
 def _entry(run: PlannedRun, document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "cell": run.plan.cell.id,
@@ -118,10 +127,7 @@ def _saved_entries(suite: config.Suite) -> Callable[[PlannedRun], dict[str, Any]
     locked = objects.listing(objects.listing_name(objects.lock_text()), where) or {}
     path = manifest_path(suite.name)
     text = objects.committed(path, "") or objects.committed(path)
-    try:
-        known: dict[str, dict[str, Any]] = json.loads(text)["runs"] if text else {}
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} as git has it cannot be read ({error}): `git checkout HEAD {path}`") from None
+    known = entries(text or b"", path)
 
     def entry(run: PlannedRun) -> dict[str, Any] | None:
         md5 = locked.get(f"{run.plan.cell.id}/{run.plan.digest}/seed-{run.seed}/run.json")

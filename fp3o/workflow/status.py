@@ -12,8 +12,8 @@ from fp3o import config
 from fp3o.runs import layout
 from fp3o.workflow import guard, manifest
 
-State: TypeAlias = Literal["done", "diverged", "resumable", "in DVC", "failed", "missing"]
-STATES: tuple[State, ...] = ("done", "diverged", "resumable", "in DVC", "failed", "missing")
+State: TypeAlias = Literal["done", "diverged", "damaged", "resumable", "in DVC", "failed", "missing"]
+STATES: tuple[State, ...] = ("done", "diverged", "damaged", "resumable", "in DVC", "failed", "missing")
 
 
 class CellStatus(NamedTuple):
@@ -54,7 +54,10 @@ def examine(suite: config.Suite) -> list[CellStatus]:
 
 def _state(document: Path, waiting: bool, resumable: bool, failed: bool) -> State:
     if document.is_file():
-        return "diverged" if json.loads(document.read_bytes())["status"] == "diverged" else "done"
+        try:
+            return "diverged" if json.loads(document.read_bytes())["status"] == "diverged" else "done"
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return "damaged"
     return "in DVC" if waiting else "resumable" if resumable else "failed" if failed else "missing"
 
 

@@ -105,8 +105,8 @@ def locked_listing(where: Setup) -> Listing:
 
 def _saved_documents() -> Iterator[Path]:
     """run.json of every run the committed manifest has."""
-    content = objects.committed(manifest.manifest_path(TRACKED))
-    for run in json.loads(content)["runs"].values() if content else ():
+    path = manifest.manifest_path(TRACKED)
+    for run in manifest.entries(objects.committed(path) or b"", path).values():
         yield objects.runs_folder() / run["cell"] / run["digest"] / f"seed-{run['seed']}" / records.RUN
 
 

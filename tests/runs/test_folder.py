@@ -295,6 +295,12 @@ def test_leftovers_go_with_the_next_command(tmp_path: Path, plan: Plan, run_docu
     assert folder.unfinished() == ()
 
 
+def test_stopped_before_anything_was_saved(tmp_path: Path, plan: Plan) -> None:
+    with folder_of(tmp_path, plan) as folder:
+        (folder.scratch(0) / records.ITERATIONS).touch()
+    assert tree(tmp_path) == {}
+
+
 def test_nothing_to_tidy_writes_nothing(tmp_path: Path, plan: Plan, run_document: dict[str, Any]) -> None:
     finish(folder_of(tmp_path, plan), run_document)
     assert not (tmp_path / "scratch").exists() or not list((tmp_path / "scratch").iterdir())

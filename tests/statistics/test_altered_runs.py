@@ -18,6 +18,7 @@ from fp3o.runs.verify import RunId, read_verified
 from fp3o.statistics import export, scores, tables
 from fp3o.statistics.scores import Planned
 from fp3o.statistics.suites import SuiteRuns
+from fp3o.workflow import manifest
 
 CELL = "mpe/simple-reference/full/fp3o"
 
@@ -192,3 +193,39 @@ def test_captions_are_text_not_commands() -> None:
     assert r"\input" not in text
     assert r"\textbackslash{}input\{/etc/passwd\} 5 \% of \$x\_1\$ \#\textasciitilde{}\textasciicircum{}" in text
     assert r"a \& b" in text
+
+
+@pytest.mark.parametrize("alter", [edit_evaluations, half_a_document, copy_another_seed], ids=lambda a: a.__name__)
+def test_summaries_of_the_suite_refuse_too(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, alter: Callable[[Path], None]
+) -> None:
+    suite = config.load_suite("paper")
+    root = runs.with_name(f"{runs.name}-suite")
+    root.mkdir()
+    runs.rename(root / "runs")
+    monkeypatch.setattr(manifest.layout, "suite_root", lambda name: root)
+    monkeypatch.chdir(root)  # not under DVC
+    assert len(manifest.manifest(suite)["runs"]) == 2
+    assert manifest.cell_summary(suite, CELL)["seeds_found"] == [0, 1]
+    alter(folder_of(root / "runs", 1))
+    for summarise in (lambda: manifest.manifest(suite), lambda: manifest.cell_summary(suite, CELL)):
+        with pytest.raises(UserError, match=ALTERATIONS[alter]):
+            summarise()
+
+
+def test_the_manifest_covers_every_file(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = runs.with_name(f"{runs.name}-suite")
+    root.mkdir()
+    runs.rename(root / "runs")
+    monkeypatch.setattr(manifest.layout, "suite_root", lambda name: root)
+    monkeypatch.chdir(root)
+    (folder_of(root / "runs", 0) / records.CHECKPOINT).write_bytes(b"other weights")
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors does not match run\.json"):
+        manifest.manifest(config.load_suite("paper"))
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b'{"runs": 3}', b'{"runs": {"a": 1}}', b"\xff", b"[" * 200_000])
+def test_a_damaged_manifest_is_one_line(text: bytes) -> None:
+    with pytest.raises(UserError, match=r"m\.json is damaged .*: `git checkout HEAD m\.json` restores it") as refused:
+        manifest.entries(text, Path("m.json"))
+    assert "\n" not in str(refused.value)

@@ -68,3 +68,10 @@ def test_every_state(suite: config.Suite, monkeypatch: pytest.MonkeyPatch) -> No
     others = 2 * (len(cells) - 4)
     assert text[-1] == f"1 done, 1 diverged, 2 resumable, 1 in DVC, 2 failed, {others + 1} missing"
     assert len(status.lines(found, everything=True)) == len(cells) + 1
+
+
+def test_a_run_json_that_cannot_be_read_is_a_state(suite: config.Suite) -> None:
+    first, _ = suite.runs()[0]
+    document(suite, first, 0).write_text('{"status": "fin')
+    assert status.examine(suite)[0].seeds[0] == "damaged"
+    assert status.lines(status.examine(suite), everything=False)[-1].startswith("1 damaged, ")

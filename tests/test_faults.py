@@ -1,0 +1,50 @@
+"""The short form of benchmarks/faults: a few kills of a small training at random moments."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "faults" / "kills.py"
+
+
+def test_a_few_kills_of_a_training() -> None:
+    command = [sys.executable, str(BENCHMARK), "--kills", "5", "--what", "training"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    found = json.loads(line)
+    assert found["held"] is True
+    assert found["training"]["kills"] >= 5
+    assert (found["training"]["differing"], found["training"]["lost"]) == (0, 0)
+
+
+def test_it_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that disappears and one whose bytes change are counted."""
+    monkeypatch.syspath_prepend(str(BENCHMARK.parent))
+    import kills
+
+    class Careless(kills.Training):
+        """Ends at once; what it leaves is worse every time one looks."""
+
+        looks = 0
+
+        def start(self, place: Path) -> int:
+            return subprocess.Popen([sys.executable, "-c", "pass"]).pid
+
+        def results(self, place: Path) -> dict[Path, kills.Files]:
+            self.looks += 1
+            whole = {Path("a"): {"x": b"1"}, Path("b"): {"x": b"2"}}
+            return whole if self.looks == 1 else {Path("a"): {"x": b"other"}}
+
+    class Moments(random.Random):
+        def uniform(self, low: float, high: float) -> float:
+            return -1.0  # Killed before it can end.
+
+    found = kills.measure(Careless(tmp_path), 1, Moments(0))
+    assert (found["kills"], found["lost"], found["differing"]) == (1, 1, 1)
