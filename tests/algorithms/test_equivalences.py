@@ -7,11 +7,9 @@ import math
 import pytest
 import torch
 from synthetic import SETTINGS, make_learner, make_rollout, make_spec, with_settings
-from torch import Tensor, nn
 
 from fp3o.algorithms import ALGORITHMS
 from fp3o.algorithms.full_pipeline import split
-from fp3o.algorithms.turns import Rollout
 from fp3o.config.settings import Settings
 from fp3o.networks.sharing import SHARINGS
 from fp3o.training.randomness import Draws
@@ -51,23 +49,6 @@ def test_one_agent_alone_learns_by_ppo(algorithm: str, kind: str) -> None:
     settings = with_settings(WHOLE, advantage_split="average", **epochs)
     learner = trained(algorithm, kind, settings, agents=1)
     assert_same(learner, trained("mappo", kind, with_settings(WHOLE, epochs=3), agents=1))
-
-
-@pytest.mark.parametrize("kind", ["full", "none"])
-def test_mappo_of_one_agent_is_a_plain_ppo(kind: str) -> None:
-    """A PPO written down with modules, torch.optim.Adam and torch.distributions, knowing nothing of stacks."""
-    settings = with_settings(WHOLE, epochs=3)
-    spec = make_spec(agents=1)
-    learner = make_learner("mappo", kind, settings, (4,), spec)
-    plain = PlainPPO(learner, settings)
-    for iteration in range(3):
-        rollout = make_rollout(learner, (4,), iteration)
-        plain.update(rollout)
-        learner.update(rollout, Draws((4,), iteration))
-    trunk, head, critic = plain.flat()
-    torch.testing.assert_close(learner.stepper.parameters.trunk[0, 0], trunk, atol=2e-6, rtol=0)
-    torch.testing.assert_close(learner.stepper.parameters.head[0, 0], head, atol=2e-6, rtol=0)
-    torch.testing.assert_close(learner.stepper.parameters.critic[0, 0], critic, atol=2e-6, rtol=0)
 
 
 @pytest.mark.parametrize("kind", SHARINGS)
@@ -179,81 +160,3 @@ def test_random_split_keeps_the_sum() -> None:
     # Positive weights: every agent keeps the sign.
     assert (parts.sign() == expected[..., None].sign()).all()
     assert parts.std(-1).min() > 0
-
-
-class PlainPPO:
-    """PPO for one agent as a textbook has it, started from a learner's parameters."""
-
-    def __init__(self, learner: Learner, settings: Settings) -> None:
-        self.settings, self.layouts = (
-            settings,
-            (learner.actor.trunk_layout, learner.actor.head_layout, learner.critic.layout),
-        )
-        self.weights: list[dict[str, nn.Parameter]] = [
-            {name: nn.Parameter(view.clone()) for name, view in layout.views(flat[0, 0].detach()).items()}
-            for layout, flat in zip(self.layouts, learner.stepper.parameters, strict=True)
-        ]
-        trunk, head, critic = ([*w.values()] for w in self.weights)
-        self.groups = ([*trunk, *head], critic)
-        self.optimisers = [
-            torch.optim.Adam(group, rate, eps=settings.adam_eps)
-            for group, rate in zip(self.groups, (settings.actor_lr, settings.critic_lr), strict=True)
-        ]
-        self.sums = [0.0, 0.0, 0.0]
-
-    def flat(self) -> list[Tensor]:
-        return [torch.cat([w.detach().flatten() for w in part.values()]) for part in self.weights]
-
-    @staticmethod
-    def features(w: dict[str, nn.Parameter], x: Tensor) -> Tensor:
-        def norm(x: Tensor, name: str) -> Tensor:
-            return nn.functional.layer_norm(x, x.shape[-1:], w[f"{name}.weight"], w[f"{name}.bias"])
-
-        x = norm(x, "feature_norm")
-        for layer in ("fc1", "fc2"):
-            x = norm(torch.relu(x @ w[f"{layer}.weight"] + w[f"{layer}.bias"]), f"{layer}_norm")
-        return x
-
-    def statistics(self) -> tuple[float, float]:
-        weight = max(self.sums[2], 1e-5)
-        mean = self.sums[0] / weight
-        return mean, math.sqrt(max(self.sums[1] / weight - mean**2, 1e-2))
-
-    def update(self, rollout: Rollout) -> None:
-        s = self.settings
-        trunk, head, critic = self.weights
-        mean, std = self.statistics()
-        reward, value = rollout.reward[0, ..., 0], rollout.value[0, ..., 0] * std + mean
-        following, advantage = rollout.next_value[0, :, 0] * std + mean, torch.zeros_like(value)
-        running = torch.zeros_like(following)
-        for t in reversed(range(len(reward))):
-            goes_on = rollout.continues[0, t]
-            running = reward[t] + s.gamma * following * goes_on - value[t] + s.gamma * s.gae_lambda * goes_on * running
-            advantage[t], following = running, value[t]
-        returns = advantage + value
-        advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-5)
-        observation, state, action = (x[0, :, :, 0] for x in (rollout.observation, rollout.state, rollout.action))
-        for _ in range(s.epochs):
-            for i, x in enumerate((returns.mean().item(), (returns**2).mean().item(), 1.0)):
-                self.sums[i] = 0.99999 * self.sums[i] + 0.00001 * x
-            mean, std = self.statistics()
-            location = self.features(trunk, observation) @ head["head.weight"] + head["head.bias"]
-            density = torch.distributions.Normal(
-                location, 0.5 * torch.sigmoid(head["head.log_std"]).expand_as(location)
-            )
-            ratio = (density.log_prob(action).sum(-1) - rollout.log_prob[0, ..., 0]).exp()
-            surrogate = torch.min(ratio * advantage, ratio.clamp(1 - s.clip, 1 + s.clip) * advantage)
-            policy_loss = -surrogate.mean() - s.entropy_coef * density.entropy().sum(-1).mean()
-            predicted = (self.features(critic, state) @ critic["v_out.weight"] + critic["v_out.bias"]).squeeze(-1)
-            old, target = rollout.value[0, ..., 0], (returns - mean) / std
-            near = old + (predicted - old).clamp(-s.clip, s.clip)
-            errors = [
-                nn.functional.huber_loss(v, target, reduction="none", delta=s.huber_delta) for v in (predicted, near)
-            ]
-            for loss, group, optimiser in zip(
-                (policy_loss, torch.max(*errors).mean()), self.groups, self.optimisers, strict=True
-            ):
-                optimiser.zero_grad()
-                loss.backward()
-                nn.utils.clip_grad_norm_(group, s.gradient_clip)
-                optimiser.step()

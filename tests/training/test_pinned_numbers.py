@@ -9,13 +9,11 @@ moves every case by 4·10⁻⁸ at least, Adam's β₂ = 0.99901 by 7·10⁻⁶,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from fp3o import config
 from fp3o.envs import make
@@ -27,6 +25,8 @@ from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collector
 from fp3o.training.state import Parameters
 from fp3o.training.update import Learner, initialise, networks
+
+pytestmark = pytest.mark.usefixtures("learner_in_double")
 
 TOLERANCE = 1e-8  # relative
 PINNED_PROTOCOL = 1
@@ -95,22 +95,6 @@ class SeenTargets(TargetGames):
     def _look(self) -> Snapshot:
         seen = super()._look()
         return seen._replace(state=seen.observation.copy())
-
-
-@pytest.fixture(autouse=True)
-def in_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever would be float32 is float64."""
-    from_numpy = torch.from_numpy
-
-    def widened(array: np.ndarray) -> Tensor:
-        return from_numpy(array.astype(np.float64) if array.dtype == np.float32 else array)
-
-    monkeypatch.setattr(torch, "from_numpy", widened)
-    monkeypatch.setattr(Tensor, "float", Tensor.double)
-    torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def environment(task: str, slots: int) -> BatchEnv:
