@@ -5,9 +5,7 @@ Concerns the suite under DVC alone (dvc.yaml): runs of other suites are nowhere 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fp3o import config
 from fp3o.errors import UserError
@@ -33,12 +31,10 @@ def known(suite: str) -> dict[tuple[str, int], set[str]]:
     if not in_dvc(suite) or not path.is_file():
         return {}
     found: dict[tuple[str, int], set[str]] = {}
-    entry: dict[str, Any]
-    try:
-        for entry in json.loads(path.read_bytes())["runs"].values():
-            found.setdefault((entry["cell"], entry["seed"]), set()).add(entry["digest"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"{path} is damaged: `git checkout -- {path}` gets the committed one") from None
+    for name, entry in manifest.entries(path.read_bytes(), path).items():
+        if not {"cell", "seed", "digest"} <= entry.keys():
+            raise UserError(f"{path} is damaged (run {name}): `git checkout HEAD {path}` restores it")
+        found.setdefault((entry["cell"], entry["seed"]), set()).add(entry["digest"])
     return found
 
 

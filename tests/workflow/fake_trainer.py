@@ -57,51 +57,49 @@ def load_state(path: Path) -> tuple[int, int]:
     return state["iteration"], state["resumes"] + 1
 
 
-def publish(folder: RunFolder, seed: int, resumes: int) -> None:
-    plan, scratch = folder.plan, folder.scratch(seed)
+def write_files(folder: Path, plan: config.Plan, seed: int, seeds: Sequence[int], resumes: int) -> dict[str, Any]:
+    """The files of a run but run.json; what that holds, but the files' checksums."""
+    folder.mkdir(parents=True, exist_ok=True)
     rows = [",".join(records.EVALUATION_COLUMNS)]
     for iteration in range(1, ITERATIONS + 1):
         value = 100 * number(plan.cell.id, plan.digest, seed, iteration)
         won = int(value > 50) if plan.cell.domain == "smac" else ""
         tail = f"{value:.6g},{value:.6g},{won},10"
         rows += [f"{iteration * 100},{iteration},{k},{tail}" for k in range(plan.settings.evaluation_episodes)]
-    write_atomically(scratch / "evaluations.csv", ("\n".join(rows) + "\n").encode())
+    write_atomically(folder / "evaluations.csv", ("\n".join(rows) + "\n").encode())
     if plan.settings.final_episodes > plan.settings.evaluation_episodes:
         last = [f"{episode},{value:.6g},{value:.6g},,10" for episode in range(plan.settings.final_episodes)]
-        write_atomically(scratch / "final.csv", "\n".join([",".join(records.FINAL_COLUMNS), *last, ""]).encode())
-    write_atomically(scratch / "iterations.csv", b"iteration,entropy\n1,0.5\n")
-    write_atomically(scratch / "checkpoint.safetensors", repr((plan.digest, seed)).encode())
-    folder.publish(
-        seed,
-        {
-            "schema": records.SCHEMA_VERSION,
-            "cell": plan.cell.id,
-            "digest": plan.digest,
-            "seed": seed,
-            "status": "finished",
-            "settings": plan.configuration()["settings"],
-            "options": plan.configuration()["options"],
-            "protocol": plan.protocol,
-            "revision": plan.revision,
-            "deviations": [str(change) for change in plan.deviations],
-            "environment": {"engine": "fake"},
-            "versions": {"torch": "none"},
-            "git": None,
-            "path": {"mode": "eager", "torch": "none", "threads": 1, "device": "cpu"},
-            "exact_resume": True,
-            "score": records.score_summary(scratch / "evaluations.csv", scratch / "final.csv"),
-            "volatile": {
-                "seconds": {"rollout": 1.0, "update": 1.0, "evaluation": 1.0, "total": 3.0},
-                "resumes": resumes,
-                "host": "here",
-                "memory_mib": 1.0,
-                "peak_gpu_mib": None,
-                "started": "then",
-                "ended": os.environ.get("FAKE_ENDED") or now(),
-                "stacked_seeds": list(folder.seeds),
-            },
+        write_atomically(folder / "final.csv", "\n".join([",".join(records.FINAL_COLUMNS), *last, ""]).encode())
+    write_atomically(folder / "iterations.csv", b"iteration,entropy\n1,0.5\n")
+    write_atomically(folder / "checkpoint.safetensors", repr((plan.digest, seed)).encode())
+    return {
+        "schema": records.SCHEMA_VERSION,
+        "cell": plan.cell.id,
+        "digest": plan.digest,
+        "seed": seed,
+        "status": "finished",
+        "settings": plan.configuration()["settings"],
+        "options": plan.configuration()["options"],
+        "protocol": plan.protocol,
+        "revision": plan.revision,
+        "deviations": [str(change) for change in plan.deviations],
+        "environment": {"engine": "fake"},
+        "versions": {"torch": "none"},
+        "git": None,
+        "path": {"mode": "eager", "torch": "none", "threads": 1, "device": "cpu"},
+        "exact_resume": True,
+        "score": records.score_summary(folder / "evaluations.csv", folder / "final.csv"),
+        "volatile": {
+            "seconds": {"rollout": 1.0, "update": 1.0, "evaluation": 1.0, "total": 3.0},
+            "resumes": resumes,
+            "host": "here",
+            "memory_mib": 1.0,
+            "peak_gpu_mib": None,
+            "started": "then",
+            "ended": os.environ.get("FAKE_ENDED") or now(),
+            "stacked_seeds": list(seeds),
         },
-    )
+    }
 
 
 def wait_while(held: str, interrupt: Interrupt) -> None:
@@ -130,7 +128,7 @@ def train(plan: config.Plan, seeds: Sequence[int], runs_root: Path, scratch_root
             if where and where in cell and iteration == int(at) and not resumes:
                 raise UserError("injected failure")
         for seed in folder.seeds:
-            publish(folder, seed, resumes)
+            folder.publish(seed, write_files(folder.scratch(seed), plan, seed, folder.seeds, resumes))
         folder.discard_scratch()
         journal(f"end {cell}")
 

@@ -77,8 +77,8 @@ def test_train_refuses_another_digest_before_it_trains(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"runs": 3}', '{"runs": {"a": {}}}'])
+@pytest.mark.parametrize("text", ["x", "[]", '{"runs": 3}', '{"runs": {"a": {}}}'])
 def test_a_damaged_manifest_is_one_line(plan: config.Plan, text: str) -> None:
     manifest.manifest_path("paper").write_text(text)
-    with pytest.raises(UserError, match=r"manifest.json is damaged: `git checkout"):
+    with pytest.raises(UserError, match=r"manifest.json is damaged \(.*`git checkout HEAD"):
         guard.refusal("paper", {(CELL, 0): plan}, training=True)

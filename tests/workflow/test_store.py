@@ -17,8 +17,8 @@ from harness import commands, copy_repository
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import atomic, layout
-from fp3o.workflow import manifest, objects, store
+from fp3o.runs import atomic, layout, records
+from fp3o.workflow import guard, manifest, objects, store
 
 CELL = "smac/3s5z/full/fp3o"
 RUNS = 30
@@ -31,7 +31,9 @@ def publish(cell: str, seed: int, ended: str = "2026-01-01T00:00:00Z", **setting
     folder = layout.run_directory(objects.runs_folder(), plan, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAKE_ENDED", ended)
-        fake_trainer.publish(folder, plan, seed, (seed,), 0)
+        document = fake_trainer.write_files(folder, plan, seed, (seed,), 0)
+    sums = {path.name: records.sha256_of(path) for path in folder.iterdir() if path.name != records.RUN}
+    records.write_run(folder / records.RUN, {**document, "sha256": sums})
     return folder
 
 
@@ -255,7 +257,7 @@ def test_the_manifest_keeps_runs_that_are_not_here(clone: Path) -> None:
     shutil.rmtree("artifacts")
     manifest.main(["manifest", "--suite", "paper"])
     assert path.read_bytes() == before
-    assert len(manifest.not_pulled(suite)) == 25
+    assert len(guard.not_pulled(suite)) == 25
 
 
 def test_the_manifest_of_a_suite_that_is_not_in_dvc_has_what_is_here(clone: Path) -> None:
@@ -270,7 +272,7 @@ def test_a_damaged_manifest_or_run_is_one_line(clone: Path) -> None:
     publish(CELL, 0)
     manifest.manifest_path("paper").write_text("<<<<<<< HEAD\n")
     git("add", "results/paper/manifest.json")
-    with pytest.raises(UserError, match=r"manifest\.json as git has it cannot be read"):
+    with pytest.raises(UserError, match=r"manifest\.json is damaged"):
         manifest.manifest(suite)
 
 
