@@ -84,7 +84,7 @@ DOMAINS: dict[str, Domain] = {
         "StarCraft multi-agent challenge",
         SmacOptions,
         2,
-        slot_kib=200,
+        slot_kib=200,  # assumed
         scoring=WIN_RATE,
         published=True,
         drawn=True,

@@ -84,7 +84,8 @@ def plan_of_cell(wildcards):
 
 def plan_of_artefact(wildcards):
     artefact = suite.artefact(wildcards.artefact)
-    said = [artefact.name, artefact.caption, artefact.paper, [cell.id for cell in artefact.cells], artefact.seeds]
+    cells = [cell.id for cell in artefact.cells]
+    said = [artefact.name, artefact.caption, artefact.paper, artefact.script, cells, artefact.seeds]
     return plan_word(suite, [cell.id for cell in cells_of(suite, artefact)], said)
 
 
