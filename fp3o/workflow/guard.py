@@ -68,6 +68,17 @@ def check_training(suite: str, plan: config.Plan, seeds: Sequence[int]) -> None:
         )
 
 
+def _difference(plan: config.Plan, seed: int, saved: set[str]) -> str:
+    """Digests of a cell as planned and as saved, and where the saved run can be read, the fields that differ."""
+    text = f"{plan.cell.id} is planned as {plan.digest}, saved as {', '.join(sorted(saved))}"
+    for digest in sorted(saved):
+        document = objects.saved_document(f"{plan.cell.id}/{digest}/seed-{seed}", objects.setup())
+        if document is not None:
+            found = [str(change) for change in config.changes(document, plan.configuration())]
+            text += f": {', '.join(found)}"
+    return text
+
+
 def refusal(suite: str, missing: Missing, training: bool) -> str:
     """Why the workflow should not go on, or "". `training`: the missing runs would be trained."""
     there = known(suite)
@@ -84,10 +95,7 @@ def refusal(suite: str, missing: Missing, training: bool) -> str:
     if changed:
         cells = list(dict.fromkeys(cell for cell, _ in changed))
         first = {cell: (cell, seed) for cell, seed in reversed(changed)}
-        named = [
-            f"{cell} is planned as {missing[first[cell]].digest}, saved as {', '.join(sorted(there[first[cell]]))}"
-            for cell in cells[:SHOWN]
-        ]
+        named = [_difference(missing[first[cell]], first[cell][1], there[first[cell]]) for cell in cells[:SHOWN]]
         more = f" and {len(cells) - SHOWN} more" if len(cells) > SHOWN else ""
         lines.append(
             f"{len(changed)} runs of {len(cells)} cells of suite {suite} exist with other settings "

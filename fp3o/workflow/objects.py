@@ -21,6 +21,7 @@ import yaml
 from fp3o.errors import UserError
 from fp3o.runs import layout
 from fp3o.runs.atomic import disk_errors, write_atomically
+from fp3o.runs.records import RUN
 
 LOCK = Path("dvc.lock")
 STORE = Path("artifacts")
@@ -167,6 +168,15 @@ def runs_folder() -> Path:
 def run_of(path: str) -> str:
     """`<cell>/<digest>/seed-<k>` of a listed file."""
     return path.rpartition("/")[0]
+
+
+def saved_document(run: str, where: Setup) -> dict[str, Any] | None:
+    """run.json of a saved run, `<cell>/<digest>/seed-<k>`; None if its bytes are not on this machine."""
+    locked = listing(listing_name(lock_text()), where) or {}
+    md5 = locked.get(f"{run}/{RUN}")
+    content = find(md5, where) if md5 else None
+    document: dict[str, Any] | None = None if content is None else json.loads(content)
+    return document
 
 
 def write_lock(name: str, files: Mapping[str, str], where: Setup) -> None:

@@ -53,6 +53,15 @@ def test_other_settings_are_named(plan: config.Plan) -> None:
     assert guard.refusal("paper", {(CELL, 0): plan}, training=False) == ""
 
 
+def test_what_changed_is_named_by_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the shipped runs: their settings come from the store, whether they are pulled or not."""
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])
+    edited = config.resolve(config.Cell.parse(CELL), {"epochs": 10}, config.load_suite("paper"))
+    text = guard.refusal("paper", {(CELL, 0): edited}, training=True)
+    assert f"planned as {edited.digest}, saved as " in text
+    assert "epochs 15 → 10, epochs_dependent 15 → 10)" in text
+
+
 def test_train_names_the_pull_command_before_it_trains(
     plan: config.Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
