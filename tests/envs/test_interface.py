@@ -1,4 +1,8 @@
-"""What the protocol promises: seeds, and the same promises kept by every engine made of arrays."""
+"""What the interface promises: seeds, and the same promises kept by every engine that can save its state.
+
+PettingZoo workers and the real StarCraft II cannot (`exact_resume` is false); test_pettingzoo.py and
+test_smac_starcraft2.py hold them to the rest.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,15 @@ from fp3o.envs.draws import uniform_draws
 from fp3o.envs.interface import BatchEnv, Snapshot, Transition, episode_generator, slot_seeds
 from fp3o.envs.matrix import GAMES
 from fp3o.envs.mpe import TASKS
-from fp3o.envs.options import MatrixOptions, MpeOptions
+from fp3o.envs.options import MamujocoOptions, MatrixOptions, MpeOptions, SmacOptions
 from fp3o.errors import UserError
 
-ENGINES = [("matrix", task, MatrixOptions()) for task in GAMES]
-ENGINES += [("mpe", task, MpeOptions(flavour=flavour)) for task in TASKS for flavour in ("mappo", "mpe2")]  # type: ignore
+ARRAYS = [("matrix", task, MatrixOptions()) for task in GAMES]
+ARRAYS += [("mpe", task, MpeOptions(flavour=flavour)) for task in TASKS for flavour in ("mappo", "mpe2")]  # type: ignore
+# Short episodes: the promises are about what happens at their ends.
+ENGINES = [*ARRAYS]
+ENGINES += [("mamujoco", task, MamujocoOptions(episode_limit=12)) for task in ("reacher-2x1", "hopper-3x1")]
+ENGINES += [("smac", "3m", SmacOptions(backend="embedded"))]
 NAMES = [f"{domain}/{task}{'/' + options.flavour if domain == 'mpe' else ''}" for domain, task, options in ENGINES]
 every_engine = pytest.mark.parametrize(("domain", "task", "options"), ENGINES, ids=NAMES)
 
@@ -186,6 +194,23 @@ def own_rewards(env: BatchEnv) -> bool:
 
 
 @every_engine
+def test_without_auto_reset_every_slot_plays_one_episode(domain: str, task: str, options: object) -> None:
+    env = make(domain, task, 3, auto_reset=False, options=options)
+    view = env.reset(slot_seeds(3, "test", 3))
+    generator = np.random.default_rng(3)
+    reported: list[int] = []
+    over = np.zeros(3, dtype=bool)
+    for _ in range(env.spec.episode_limit + 2):
+        step = env.step(legal_actions(env, view, generator))
+        assert not step.reward[over].any()
+        over |= step.terminated | step.truncated
+        reported += [e.slot for e in step.episodes]
+        view = step.snapshot
+    assert sorted(reported) == [0, 1, 2]
+    assert over.all()
+
+
+@pytest.mark.parametrize(("domain", "task", "options"), ARRAYS, ids=NAMES[: len(ARRAYS)])
 def test_without_auto_reset_ended_slots_freeze(domain: str, task: str, options: object) -> None:
     env = make(domain, task, 3, auto_reset=False, options=options)
     view = env.reset(slot_seeds(3, "test", 3))

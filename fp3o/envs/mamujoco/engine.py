@@ -144,7 +144,7 @@ class MamujocoBatch:
     def step(self, actions: NDArray[Any]) -> Transition:
         """frame_skip substeps of physics, then reward, ends and observations."""
         if not self._started:
-            raise UserError(f"mamujoco/{self.task} was stepped before its first reset")
+            raise UserError(f"mamujoco/{self.task}: step before reset")
         self._actions[...] = checked_reals(actions, *self._actions.shape[1:], self.slots)
         self._control[...] = self._actions.reshape(self.slots, -1)[:, self._column_of_actuator]
         running, rows = self._running, self._rows_of

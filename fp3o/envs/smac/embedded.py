@@ -84,14 +84,18 @@ class EmbeddedBattles:
         self._numbers = steering_numbers(self.steering)
         self._no_actions = np.zeros((slots, scenario.agents), np.int64)
         self._choices = np.full((slots, scenario.agents, 1), scenario.actions)
+        self._started = False
 
     def reset(self, seeds: Seeds) -> Snapshot:
         self.battles.seed[:] = checked_seeds(seeds, self.slots)
         self.battles.episode[:] = 0
         self._run(BEGIN, self._no_actions)
+        self._started = True
         return self.snapshot()
 
     def step(self, actions: NDArray[Any]) -> Transition:
+        if not self._started:
+            raise UserError(f"smac/{self.scenario.name}: step before reset")
         chosen = np.ascontiguousarray(checked_choices(actions, self._choices)[..., 0])
         faulty = self._run(STEP, chosen)
         if faulty >= 0:
@@ -125,6 +129,7 @@ class EmbeddedBattles:
                 raise UserError(f"saved state of smac/{self.scenario.name} does not fit; allowed: {name} {array.shape}")
         for name, array in self.battles._asdict().items():
             array[...] = state[name]
+        self._started = True
         self._run(SHOW, self._no_actions)
 
     def identity(self) -> dict[str, Any]:
