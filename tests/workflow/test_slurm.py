@@ -1,156 +1,109 @@
-"""The same jobs on a Slurm cluster: one node of our own with two make-believe GPUs, all state in one folder."""
+"""The same jobs on a Slurm cluster: nodes of our own with make-believe GPUs (local_slurm.py)."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-import socket
 import subprocess
-import tempfile
+import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from fake_trainer import ITERATIONS, load_state
 from harness import Checkout
+from local_slurm import DEVICE_CGROUPS, Cluster, can_constrain, local_slurm
 
 pytestmark = pytest.mark.slurm
 
-DAEMONS = ("munged", "slurmctld", "slurmd")
-
-CONFIGURATION = """
-ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={port}
-SlurmdPort={node_port}
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-MpiDefault=none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU_Memory
-SlurmdParameters=config_overrides
-ReturnToService=2
-AccountingStorageType=accounting_storage/none
-JobCompType=jobcomp/none
-MinJobAge=300
-GresTypes=gpu
-NodeName={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=8000 Gres=gpu:fake:2
-PartitionName=gpu Nodes={host} Default=YES MaxTime=INFINITE State=UP
+TEN_CELLS = """
+title: Ten cells
+seeds: 0-1
+artefacts:
+  table-mamujoco:
+    kind: table
+    paper: table_MAMuJoCo_results
+    cells:
+      - {domain: mamujoco, tasks: [ant-2x4, hopper-3x1], sharing: [full], algorithms: [fp3o, happo, mappo]}
+      - {domain: mamujoco, tasks: [ant-2x4, hopper-3x1], sharing: [partial], algorithms: [fp3o, mappo]}
 """
 
 
-@dataclass(frozen=True)
-class Cluster:
-    environment: dict[str, str]
-
-    def ask(self, *command: str) -> str:
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=20, check=False)
-        return done.stdout
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for found in sockets:
-        found.bind(("127.0.0.1", 0))
-    ports = [found.getsockname()[1] for found in sockets]
-    for found in sockets:
-        found.close()
-    return ports
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    missing = [name for name in DAEMONS if shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin") is None]
-    if missing or os.getuid() != 0:
-        pytest.skip(f"needs root and Debian's slurm-wlm ({', '.join(missing) or 'not root'})")
-    pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs snakemake-executor-plugin-slurm")
-    folder = Path(tempfile.mkdtemp(prefix="slurm"))  # short: a socket's path has 108 bytes at most
-    host = socket.gethostname()
-    port, node_port = free_ports(2)
-    for name in ("state", "spool", "bin", "logs"):
-        (folder / name).mkdir()
-    key = folder / "munge.key"
-    key.write_bytes(os.urandom(128))
-    key.chmod(0o400)
-    (folder / "slurm.conf").write_text(
-        CONFIGURATION.format(host=host, folder=folder, port=port, node_port=node_port).lstrip()
-    )
-    (folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
-    for number in (0, 1):  # Copies of /dev/null: only for character devices is CUDA_VISIBLE_DEVICES set.
-        subprocess.run(["mknod", str(folder / f"gpu{number}"), "c", "1", "3"], check=True)
-    (folder / "gres.conf").write_text(
-        f"NodeName={host} Name=gpu Type=fake Flags=nvidia_gpu_env File={folder}/gpu[0-1]\n"
-    )
-    # The job step plugin drops SLURM_CONF before it calls srun.
-    shim = folder / "bin" / "srun"
-    shim.write_text(f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which("srun")} "$@"\n')
-    shim.chmod(0o755)
-    path = f"{folder}/bin:{os.environ['PATH']}:/usr/sbin"
-    made = Cluster({**os.environ, "PATH": path, "SLURM_CONF": str(folder / "slurm.conf")})
-    munge = [f"--{what}={folder}/munge.{what.split('-')[0]}" for what in ("key-file", "socket", "pid-file", "log-file")]
-    try:
-        subprocess.run(["/usr/sbin/munged", "--force", *munge, f"--seed-file={folder}/munge.seed"], check=True)
-        for daemon in (["slurmctld", "-c"], ["slurmd", "-c", "-N", host]):
-            subprocess.run([*daemon, "-f", str(folder / "slurm.conf")], env=made.environment, check=True)
-        deadline = time.monotonic() + 60
-        while made.ask("timeout", "2", "sinfo", "-h", "-o", "%t").strip() != "idle":
-            assert time.monotonic() < deadline, (folder / "slurmctld.log").read_text()[-2000:]
-            time.sleep(0.5)
-        yield made
-    finally:
-        for name in ("slurmd", "slurmctld", "munge"):
-            pid_file = folder / f"{name}.pid"
-            if pid_file.exists():
-                os.kill(int(pid_file.read_text()), signal.SIGKILL)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def test_a_sweep_with_a_cancelled_job(checkout: Checkout, cluster: Cluster, tmp_path: Path) -> None:
-    journal = tmp_path / "journal"
-    environment = {
-        **checkout.environment,
-        "PATH": f"{cluster.environment['PATH'].split(':')[0]}:{checkout.environment['PATH']}:/usr/sbin",
-        "SLURM_CONF": cluster.environment["SLURM_CONF"],
-        "FAKE_JOURNAL": str(journal),
-        "FAKE_SECONDS": "0.4",
-    }
+@contextmanager
+def sweep(
+    checkout: Checkout, cluster: Cluster, tmp_path: Path, *options: str, **environment: str
+) -> Iterator[tuple[Callable[[Callable[[], object]], None], Callable[[], None]]]:
+    """Snakemake on the cluster: a function that waits until something holds, and one for the sweep's good end."""
     command = [
-        *("timeout", "-s", "KILL", "900", "snakemake", "runs", "--workflow-profile", "profiles/slurm"),
-        *("--slurm-no-account", "--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5"),
+        *("timeout", "-s", "KILL", "600", "snakemake", "runs", "--workflow-profile", "profiles/slurm"),
+        *("--slurm-no-account", "--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5", *options),
         *("--default-resources", "slurm_partition=gpu", "mem_mb=200", "runtime=10", "gpu=1"),
     ]
-    with (tmp_path / "log").open("wb") as log:
-        sweep = subprocess.Popen(command, cwd=checkout.path, env=environment, stdout=log, stderr=subprocess.STDOUT)
-        while not any(
-            b'\\"iteration\\": 3' in p.read_bytes() for p in checkout.path.glob("results/*/scratch/**/resume.*")
-        ):
-            assert sweep.poll() is None, (tmp_path / "log").read_text()[-4000:]
-            time.sleep(0.2)
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=checkout.path,
+            env={
+                **checkout.environment,
+                "PATH": f"{cluster.folder}/bin:{checkout.environment['PATH']}:/usr/sbin",
+                "SLURM_CONF": cluster.environment["SLURM_CONF"],
+                "FAKE_JOURNAL": str(tmp_path / "journal"),
+                **environment,
+            },
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a group of its own, to be ended as a whole
+        )
+
+        def until(holds: Callable[[], object]) -> None:
+            deadline = time.monotonic() + 240
+            while not holds():
+                assert process.poll() is None, log.read_text()[-4000:]
+                assert time.monotonic() < deadline, f"{cluster.ask('squeue')}\n{log.read_text()[-4000:]}"
+                time.sleep(0.2)
+
+        def completes() -> None:
+            assert process.wait() == 0, log.read_text()[-4000:]
+            assert cluster.ask("squeue", "-h").strip() == ""
+
+        try:
+            yield until, completes
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def saved_iterations(checkout: Checkout) -> list[int]:
+    """How far each unfinished job has come."""
+    found = []
+    for path in checkout.path.glob("results/*/scratch/*/*/*/*/*/*/resume.safetensors"):
+        with suppress(FileNotFoundError):  # its job has ended in between
+            found.append(load_state(path)[0])
+    return found
+
+
+def test_a_sweep_with_a_cancelled_job(checkout: Checkout, tmp_path: Path) -> None:
+    with (
+        local_slurm(gpus=[2]) as cluster,
+        sweep(checkout, cluster, tmp_path, FAKE_SECONDS="0.4") as (until, completes),
+    ):
+        until(lambda: any(iteration >= 3 for iteration in saved_iterations(checkout)))
         running = cluster.ask("squeue", "-h", "-t", "R", "-o", "%i").split()
         cluster.ask("scancel", "--signal=KILL", "--full", running[0])
-        code = sweep.wait()
-    assert code == 0, (tmp_path / "log").read_text()[-4000:]
+        completes()
     found = checkout.documents()
     assert len(found) == 30
     assert [d["volatile"]["resumes"] for d in found.values()].count(1) == 5  # type: ignore[index]
-    assert cluster.ask("squeue", "-h").strip() == ""
 
     at_once: dict[str, set[str]] = {}
     used: set[str] = set()
-    for line in journal.read_text().splitlines():
+    for line in (tmp_path / "journal").read_text().splitlines():
         _, device, event, cell, *_ = line.split()
         assert re.fullmatch(r"[01]", device)
         used.add(device)
@@ -163,3 +116,74 @@ def test_a_sweep_with_a_cancelled_job(checkout: Checkout, cluster: Cluster, tmp_
             at_once[device].discard(cell)
         assert sum(len(cells) for cells in at_once.values()) <= 3
     assert used == {"0", "1"}
+
+
+def test_ten_cells_on_two_nodes_of_which_one_is_killed(checkout: Checkout, tmp_path: Path) -> None:
+    """No retry is allowed, so that only Slurm's requeueing can bring back the lost job.
+
+    Each node has one GPU, constrained where control groups can be had. A job's device is named 0 on both nodes either
+    way, and the nodes share a folder for locks, being on one machine.
+    """
+    (checkout.path / "benchmarks" / "paper.yaml").write_text(TEN_CELLS)
+    journal, hold = tmp_path / "journal", tmp_path / "hold"
+    options = ("--config", "jobs_per_gpu=1", "--retries", "0")
+
+    def events(kind: str) -> list[list[str]]:
+        lines = journal.read_text().splitlines() if journal.exists() else []
+        return [line.split() for line in lines if line.split()[2] == kind]
+
+    with (
+        local_slurm(gpus=[1, 1], constrain=can_constrain()) as cluster,
+        sweep(checkout, cluster, tmp_path, *options, FAKE_SECONDS="0.1", FAKE_HOLD=str(hold)) as (until, completes),
+    ):
+        until(lambda: len(events("end")) >= 4)
+        hold.touch()
+        # Both nodes train at once, each job on a device named 0, one job per device: none waited for the other's lock.
+        until(lambda: sorted(saved_iterations(checkout)) == [ITERATIONS - 1] * 2)
+        dead, alive = cluster.nodes
+        (lost,) = cluster.ask("squeue", "-h", "-t", "R", "-w", dead, "-o", "%i").split()
+        cluster.kill(dead)
+        cluster.ask("scontrol", "update", f"NodeName={dead}", "State=DOWN", "Reason=killed")
+        hold.unlink()
+        completes()
+        job = cluster.ask("scontrol", "-o", "show", "job", lost)
+        assert " Restarts=1 " in job
+        assert f" NodeList={alive} " in job
+
+    found = checkout.documents()
+    assert len(found) == 20
+    assert len({name.rpartition("/")[0] for name in found}) == 10
+    ends, starts = (Counter(cell for _, _, _, cell, *_ in events(kind)) for kind in ("end", "start"))
+    assert set(ends.values()) == {1}
+    assert len(ends) == 10
+    (again,) = starts - ends  # the lost job alone started twice, and went on where it was
+    assert [line[-1] for line in events("start") if line[3] == again] == ["0", str(ITERATIONS - 1)]
+    resumed = {name.rpartition("/")[0] for name, d in found.items() if d["volatile"]["resumes"]}  # type: ignore[index]
+    assert resumed == {again}
+    assert {line.split()[1] for line in journal.read_text().splitlines()} == {"0"}
+    assert not list(tmp_path.glob("tmp/fp3o-gpu-slots-*"))  # no job ever asked for a lock
+
+
+@pytest.mark.skipif(not can_constrain(), reason=f"needs {DEVICE_CGROUPS} to constrain devices")
+def test_constrained_devices_are_all_named_0_and_nobody_waits(tmp_path: Path) -> None:
+    """Two jobs at once on one node with two GPUs: each can open a device of its own, both call it 0."""
+    with local_slurm(gpus=[2], constrain=True) as cluster:
+        opening = " ".join(f"dd if={cluster.folder}/gpu{k} of=/dev/null 2>&1;" for k in (0, 1))
+        jobs = []
+        for name, other in (("a", "b"), ("b", "a")):
+            # Ends only once the other has started as well.
+            shell = (
+                f"echo device $CUDA_VISIBLE_DEVICES; {opening} touch {name}; until test -e {other}; do sleep 0.1; done"
+            )
+            wrapper = (sys.executable, "-m", "fp3o.workflow.jobs", "--log", f"{name}.log", "--per-gpu", "1")
+            command = ("timeout", "60", "srun", "--gres=gpu:1", "--mem=100", *wrapper, "--", "sh", "-c", shell)
+            environment = {**cluster.environment, "TMPDIR": str(tmp_path)}
+            jobs.append(subprocess.Popen(command, cwd=tmp_path, env=environment))
+        assert [job.wait() for job in jobs] == [0, 0]
+        logs = [(tmp_path / f"{name}.log").read_text() for name in "ab"]
+        assert all("\ndevice 0\n" in log for log in logs)
+        opened = [re.findall(r"gpu(\d)': (No such device|Operation not permitted)", log) for log in logs]
+        assert sorted(opened) == [
+            [("0", "No such device"), ("1", "Operation not permitted")],
+            [("0", "Operation not permitted"), ("1", "No such device")],
+        ]
