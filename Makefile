@@ -7,7 +7,7 @@ export DVC_NO_ANALYTICS := 1
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup setup-dev reproduce paper lint test smoke test-workflow test-generic test-slow lock lock-check
+.PHONY: setup setup-dev reproduce paper lint kernels test smoke test-workflow test-generic test-slow lock lock-check
 
 # What runs; `setup-dev` adds what tests and lints.
 setup: .venv/installed
@@ -42,8 +42,13 @@ lint: setup-dev
 	$(BIN)/snakefmt --check Snakefile workflow
 
 FAST := not workflow and not slow and not slurm and not s3
-test: lint
+test: setup-dev
+	$(MAKE) -j 2 lint kernels
 	$(BIN)/pytest -n 2 -m "$(FAST)"
+
+# The simulators' machine code, compiled once for all test processes, beside the linters.
+kernels: setup-dev
+	$(BIN)/python tests/compile_kernels.py
 
 # Every domain and every rule with the real trainer: training, tables, figures, report.
 smoke: setup-dev

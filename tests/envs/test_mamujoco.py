@@ -458,7 +458,7 @@ def test_errors_name_what_is_allowed() -> None:
             make("reacher-2x1", **bad)  # type: ignore[arg-type]
     env = make("reacher-2x1", 2)
     good = np.zeros((2, 2, 1))
-    with pytest.raises(UserError, match="before its first reset"):
+    with pytest.raises(UserError, match="step before reset"):
         env.step(good)
     env.reset(slot_seeds(0, "errors", 2))
     before = env.state_dict()

@@ -88,7 +88,7 @@ def test_a_partial_sharing_checkpoint_holds_every_head(tmp_path: Path, algorithm
     "cell",
     [
         "mamujoco/halfcheetah-6x1/full/fp3o",
-        "mamujoco/ant-2x4/none/mappo",
+        pytest.param("mamujoco/ant-2x4/none/mappo", marks=pytest.mark.slow),
         "mpe/simple-reference/full/fp3o",
         "mpe/simple-speaker-listener/none/happo",
     ],
