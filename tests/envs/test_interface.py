@@ -6,6 +6,8 @@ test_smac_starcraft2.py hold them to the rest.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -193,42 +195,36 @@ def own_rewards(env: BatchEnv) -> bool:
     return env.identity()["options"].get("flavour") == "mpe2"
 
 
+def until_all_end(env: BatchEnv) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray], Transition]]:
+    """Which slots were over before each step, the state then, and the step; without auto reset."""
+    view = env.reset(slot_seeds(3, "test", env.slots))
+    generator = np.random.default_rng(3)
+    over = np.zeros(env.slots, dtype=bool)
+    for _ in range(env.spec.episode_limit + 2):
+        before = env.state_dict()
+        step = env.step(legal_actions(env, view, generator))
+        yield over.copy(), before, step
+        over |= step.terminated | step.truncated
+        view = step.snapshot
+    assert over.all()
+
+
 @every_engine
 def test_without_auto_reset_every_slot_plays_one_episode(domain: str, task: str, options: object) -> None:
-    env = make(domain, task, 3, auto_reset=False, options=options)
-    view = env.reset(slot_seeds(3, "test", 3))
-    generator = np.random.default_rng(3)
     reported: list[int] = []
-    over = np.zeros(3, dtype=bool)
-    for _ in range(env.spec.episode_limit + 2):
-        step = env.step(legal_actions(env, view, generator))
+    for over, _, step in until_all_end(make(domain, task, 3, auto_reset=False, options=options)):
         assert not step.reward[over].any()
-        over |= step.terminated | step.truncated
         reported += [e.slot for e in step.episodes]
-        view = step.snapshot
     assert sorted(reported) == [0, 1, 2]
-    assert over.all()
 
 
 @pytest.mark.parametrize(("domain", "task", "options"), ARRAYS, ids=NAMES[: len(ARRAYS)])
 def test_without_auto_reset_ended_slots_freeze(domain: str, task: str, options: object) -> None:
     env = make(domain, task, 3, auto_reset=False, options=options)
-    view = env.reset(slot_seeds(3, "test", 3))
-    generator = np.random.default_rng(3)
-    reported: list[int] = []
-    over = np.zeros(3, dtype=bool)
-    for _ in range(env.spec.episode_limit + 2):
-        before = env.state_dict()
-        step = env.step(legal_actions(env, view, generator))
-        assert not step.reward[over].any()
+    for over, before, step in until_all_end(env):
         assert (step.terminated | step.truncated)[over].all()
         after = env.state_dict()
         assert all(np.array_equal(before[name][over], after[name][over]) for name in before if before[name].ndim)
-        over |= step.terminated | step.truncated
-        reported += [e.slot for e in step.episodes]
-        view = step.snapshot
-    assert sorted(reported) == [0, 1, 2]
-    assert over.all()
 
 
 @every_engine
