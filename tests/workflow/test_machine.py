@@ -44,7 +44,7 @@ def test_every_planned_cell_says_what_it_needs_and_a_retry_needs_more() -> None:
     needed = {plan.cell.id: machine.needed_mb(plan.cell.id) for plan, _ in config.load_suite("paper").runs()}
     largest = "smac/bane_vs_bane/full/fp3o"
     assert needed[largest] >= 6500
-    assert needed["mpe/simple-reference/full/fp3o"] < needed[largest] / 2
+    assert needed["mpe/simple-reference/full/fp3o"] == 2250  # 1800 MiB and a quarter more
     assert machine.needed_mb(largest, 2) == pytest.approx(1.5 * needed[largest], abs=1)
     assert machine.needed_mb(largest, 3) == pytest.approx(2 * needed[largest], abs=1)
 
