@@ -1,12 +1,29 @@
-"""`python -m fp3o`: the `fp3o` command of this interpreter."""
+"""The `fp3o` command, and `python -m fp3o`: the same command of this interpreter."""
+
+from __future__ import annotations
 
 import os
+import signal
 import sys
+from types import FrameType
 
-# `-m` puts the current folder before everything installed: a torch.py lying there would be taken for torch.
-if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
-    del sys.path[0]
 
-from fp3o.cli import main
+def main() -> None:
+    """Start the command; a signal during its imports ends it with one line, as a later one does."""
 
-main()
+    def leave(number: int, frame: FrameType | None) -> None:
+        os.write(2, b"fp3o: stopped\n")
+        os._exit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, leave)
+    from fp3o import cli
+
+    cli.main()
+
+
+if __name__ == "__main__":
+    # `-m` puts the current folder before everything installed: a torch.py lying there would be taken for torch.
+    if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
+        del sys.path[0]
+    main()

@@ -196,6 +196,21 @@ def test_stopped_while_starting(
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_while_importing(number: signal.Signals, code: int) -> None:
+    script = (
+        "import os, sys\n"
+        "class Importing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == 'tyro': os.kill(os.getpid(), {int(number)})\n"
+        "sys.meta_path.insert(0, Importing())\n"
+        "from fp3o.__main__ import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "fp3o: stopped\n")
+
+
 def wrapped(inner: BaseException) -> RuntimeError:
     """As a compiler reports what happened to it."""
     outer = RuntimeError("backend='inductor' raised:\nsomething")
@@ -437,7 +452,7 @@ def test_listing_imports_nothing_heavy() -> None:
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
-    command = f"{sys.executable} -m fp3o.cli list cells | head -n 1"
+    command = f"{sys.executable} -m fp3o list cells | head -n 1"
     shell = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False, env=os.environ
     )

@@ -122,7 +122,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
 
 
 def test_an_installed_copy_lists_what_a_checkout_lists(installed: Command) -> None:
-    main = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; from fp3o.cli import main; main()"
+    main = f"import sys; sys.path[:0] = [{str(ROOT)!r}]; from fp3o.__main__ import main; main()"
     for module, what in ((False, "cells --suite paper"), (True, "suites")):
         here = shell(sys.executable, "-P", "-c", main, "list", *what.split(), cwd=ROOT)
         there = installed("list", *what.split(), module=module)

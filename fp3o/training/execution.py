@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import tempfile
@@ -62,7 +63,7 @@ class ComputePath:
         return (
             self.torch == torch.__version__
             and (has_gpu or self.device == "cpu")
-            and (self.mode == "eager" or _c_compiler() is not None)
+            and (self.mode == "eager" or why_not_compiled() is None)
             and not (has_gpu and self.acting is ahead_of_time)
         )
 
@@ -81,10 +82,10 @@ def choose(plan: Plan, device: str, path: str, threads: int) -> ComputePath:
     mode: Mode
     if path == "eager":
         mode, reason = "eager", "asked for"
-    elif _c_compiler() is None:
+    elif obstacle := why_not_compiled():
         if path == "compiled":
-            raise UserError("--path compiled: no C compiler found (gcc, clang or cc); allowed: auto, eager")
-        mode, reason = "eager", "no C compiler found"
+            raise UserError(f"--path compiled: {obstacle}; allowed: auto, eager")
+        mode, reason = "eager", obstacle
     elif path == "auto" and samples < SAMPLES_THAT_REPAY_COMPILING:
         mode, reason = "eager", f"passes over {samples:,} samples do not repay compiling"
     else:
@@ -98,8 +99,14 @@ def _processor(device: str) -> str:
     return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}{gpu}"
 
 
-def _c_compiler() -> str | None:
-    return shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
+def why_not_compiled() -> str | None:
+    """Why programs cannot be compiled here; None where they can."""
+    if not any(shutil.which(name) for name in ("gcc", "clang", "cc")):
+        return "no C compiler found (gcc, clang or cc)"
+    # Seen with torch 2.13 on ARM: the programs it writes then use vectors that its headers leave undeclared.
+    if platform.machine() in ("aarch64", "arm64") and os.environ.get("ATEN_CPU_CAPABILITY") == "default":
+        return "torch compiles no programs for ARM with ATEN_CPU_CAPABILITY=default"
+    return None
 
 
 def _identity(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -81,9 +81,7 @@ TINY += ("evaluation_episodes=1", "final_episodes=1")
 )
 def test_from_a_trained_run_to_a_film(tmp_path: Path, cell: str, extra: tuple[str, ...], between: int) -> None:
     def fp3o(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "fp3o.cli", *arguments], capture_output=True, text=True, check=False
-        )
+        return subprocess.run([sys.executable, "-m", "fp3o", *arguments], capture_output=True, text=True, check=False)
 
     overrides = [part for pair in (*TINY, *extra) for part in ("--set", pair)]
     trained = fp3o("train", cell, "--seeds", "0", "--out", str(tmp_path), *overrides)

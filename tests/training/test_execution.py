@@ -5,7 +5,6 @@ All learn from one recorded rollout, three updates: small differences would grow
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -38,6 +37,8 @@ MLP = "mamujoco/hopper-3x1/partial/fp3o"
 GRU = "mpe/simple-speaker-listener/none/fp3o"
 SEQUENTIAL = "mamujoco/reacher-2x1/full/a2po"
 TOLERANCE = 1e-5
+
+needs_compiler = pytest.mark.skipif(execution.why_not_compiled() is not None, reason=str(execution.why_not_compiled()))
 
 
 def short(cell: str) -> Plan:
@@ -119,7 +120,7 @@ def test_steps_are_long_enough_to_show_a_mistake(cell: str) -> None:
         assert (last[name] - first[name]).abs().max() > 50 * TOLERANCE
 
 
-@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="needs a C compiler")
+@needs_compiler
 @pytest.mark.parametrize("cell", [MLP, pytest.param(GRU, marks=pytest.mark.slow)])
 def test_compiled_is_eager(cell: str) -> None:
     torch._dynamo.reset()
@@ -132,7 +133,7 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacked, "ROWS_PER_PIECE", 10)
 
 
-@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="needs a C compiler")
+@needs_compiler
 def test_gradients_in_pieces_are_the_same_compiled_and_eager(monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
     whole = learned(MLP)
@@ -141,7 +142,7 @@ def test_gradients_in_pieces_are_the_same_compiled_and_eager(monkeypatch: pytest
     agree(whole, learned(MLP, compiler=compiled))
 
 
-@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="needs a C compiler")
+@needs_compiler
 @pytest.mark.parametrize("cell", [MLP, GRU])
 def test_a_rollout_collected_compiled_is_the_eager_one(cell: str) -> None:
     """Actors and critics with GRUs, legal choices, time limits that are no ends: all that is compiled in collecting."""
@@ -177,7 +178,7 @@ def test_a_gpu_agrees_with_the_cpu(cell: str, path: str, monkeypatch: pytest.Mon
 def test_a_path_is_possible_where_it_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, has_compiler = False, True
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-    monkeypatch.setattr(execution, "_c_compiler", lambda: "cc" if has_compiler else None)
+    monkeypatch.setattr(execution, "why_not_compiled", lambda: None if has_compiler else "no compiler")
     eager_path = ComputePath("eager", "cpu", torch.__version__, 1, "")
     ahead = ComputePath("compiled", "cpu", torch.__version__, 1, "")
     beside = ComputePath("compiled", "cpu", torch.__version__, 1, "", acts_ahead=False)

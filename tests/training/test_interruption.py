@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ ITERATIONS = 6
 SHORT = ("--set", f"total_steps={ITERATIONS * 64}", "--set", "rollout_length=16", "--set", "rollout_threads=4")
 SHORT += ("--set", "evaluation_interval=2", "--set", "evaluation_episodes=3", "--set", "final_episodes=5")
 
-# Imports once, then plays each attempt in a forked child: what a command line says would cost seconds of imports each.
-# An attempt is [kill, arguments]: SIGKILL at the kill-th time data is forced to disk (in the middle of a checkpoint,
-# of a CSV file or of publishing), at a signal "INT"/"TERM" sent at that time, or never (0).
+# Imports once for all tests, then plays each attempt in a forked child: imports cost seconds, an attempt a part of one.
+# An attempt is [kill, signal, arguments]: the signal comes at the kill-th time data is forced to disk (in the middle of
+# a checkpoint, of a CSV file or of publishing), or never (0). Answers: exit code, how often it forced data to disk.
 DRIVER = """
 import json, os, signal, sys
 from fp3o import cli
@@ -29,7 +30,7 @@ from fp3o.training import loop
 loop.SECONDS_BETWEEN_SAVES = 0.0
 real = os.fsync
 
-def attempt(kill, number, arguments):
+def attempt(kill, number, arguments, report):
     count = 0
     def fsync(descriptor):
         nonlocal count
@@ -40,29 +41,68 @@ def attempt(kill, number, arguments):
             os.kill(os.getpid(), number)
         real(descriptor)
     os.fsync = fsync
-    cli.main(arguments)
+    try:
+        cli.main(arguments)
+    finally:
+        os.write(report, str(count).encode())
 
-for kill, number, arguments in json.loads(sys.argv[1]):
-    sys.stdout.flush()
+for line in sys.stdin:
+    kill, number, arguments, said = json.loads(line)
+    heard, report = os.pipe()
     child = os.fork()
     if child == 0:
-        os.dup2(2, 1)
+        output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        code = 99
         try:
-            attempt(kill, number, arguments)
+            attempt(kill, number, arguments, report)
+            code = 0
         except SystemExit as left:
-            os._exit(left.code or 0)
+            code = left.code or 0
         finally:
-            os._exit(99)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(report)
+    print(json.dumps([code, int(os.read(heard, 99) or 0)]), flush=True)
+    os.close(heard)
 """
 
+Attempt = tuple[int, int, list[str]]
 
-def play(attempts: list[tuple[int, int, list[str]]]) -> tuple[list[int], str]:
-    """Exit codes of the attempts, and what they said."""
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, json.dumps(attempts)], capture_output=True, text=True, check=False
-    )
-    return [int(line) for line in done.stdout.split()], done.stderr
+
+class Player:
+    """A process that plays attempts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._said = folder / "said"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __call__(self, attempts: list[Attempt]) -> tuple[list[int], str]:
+        """Exit codes of the attempts, and what they said."""
+        self._said.unlink(missing_ok=True)
+        codes = [self.play(*attempt)[0] for attempt in attempts]
+        return codes, self._said.read_text()
+
+    def play(self, kill: int, number: int, arguments: list[str]) -> tuple[int, int]:
+        """Exit code, and how often something was forced to disk."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps([kill, number, arguments, str(self._said)]), file=self._process.stdin, flush=True)
+        code, count = json.loads(self._process.stdout.readline())
+        return code, count
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
+    player = Player(tmp_path_factory.mktemp("player"))
+    yield player
+    player.close()
 
 
 def command(out: Path, *more: str, seeds: str = "0-1") -> list[str]:
@@ -87,7 +127,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def unbroken(play: Player, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("unbroken")
     codes, said = play([(0, 0, command(out))])
     assert codes == [0], said
@@ -97,7 +137,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def test_killed_again_and_again(tmp_path: Path, unbroken: dict[str, Any]) -> None:
+def test_killed_again_and_again(play: Player, tmp_path: Path, unbroken: dict[str, Any]) -> None:
     # Each attempt dies a little later into its life than it takes to save once (a save forces nine things to disk:
     # four CSV files and the checkpoint with its folder, after two probes), so all stages are met.
     kills = [2, 9, 13, 5, 17, 10, 12, 23, 11, 31, 14]
@@ -111,7 +151,9 @@ def test_killed_again_and_again(tmp_path: Path, unbroken: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_asked_to_stop(tmp_path: Path, unbroken: dict[str, Any], number: signal.Signals, code: int) -> None:
+def test_asked_to_stop(
+    play: Player, tmp_path: Path, unbroken: dict[str, Any], number: signal.Signals, code: int
+) -> None:
     codes, said = play([(12, number, command(tmp_path)), (12, number, command(tmp_path)), (0, 0, command(tmp_path))])
     assert codes == [code, code, 0], said
     assert "the same command resumes it" in said
@@ -119,20 +161,20 @@ def test_asked_to_stop(tmp_path: Path, unbroken: dict[str, Any], number: signal.
     assert results(tmp_path) == unbroken
 
 
-def test_the_same_command_twice_gives_the_same(tmp_path: Path, unbroken: dict[str, Any]) -> None:
+def test_the_same_command_twice_gives_the_same(play: Player, tmp_path: Path, unbroken: dict[str, Any]) -> None:
     codes, said = play([(0, 0, command(tmp_path / "again")), (0, 0, command(tmp_path / "again"))])
     assert codes == [0, 0], said
     assert "already finished, nothing to do" in said
     assert results(tmp_path / "again") == unbroken
 
 
-def test_a_stack_is_its_single_runs(tmp_path: Path, unbroken: dict[str, Any]) -> None:
+def test_a_stack_is_its_single_runs(play: Player, tmp_path: Path, unbroken: dict[str, Any]) -> None:
     codes, said = play([(0, 0, command(tmp_path, seeds="1")), (0, 0, command(tmp_path, seeds="0"))])
     assert codes == [0, 0], said
     assert results(tmp_path) == unbroken
 
 
-def test_foreign_and_damaged_states_are_refused(tmp_path: Path) -> None:
+def test_foreign_and_damaged_states_are_refused(play: Player, tmp_path: Path) -> None:
     codes, said = play([(12, signal.SIGTERM, command(tmp_path / "a"))])
     assert codes == [143], said
     (state,) = (tmp_path / "a").rglob("resume.safetensors")
@@ -152,7 +194,9 @@ def test_foreign_and_damaged_states_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [records.ITERATIONS, records.EVALUATIONS])
-def test_altered_files_in_progress_are_refused(tmp_path: Path, unbroken: dict[str, Any], name: str) -> None:
+def test_altered_files_in_progress_are_refused(
+    play: Player, tmp_path: Path, unbroken: dict[str, Any], name: str
+) -> None:
     codes, said = play([(12, signal.SIGTERM, command(tmp_path))])
     assert codes == [143], said
     (state,) = tmp_path.rglob("resume.safetensors")
@@ -171,7 +215,7 @@ def test_altered_files_in_progress_are_refused(tmp_path: Path, unbroken: dict[st
     assert results(tmp_path) == unbroken
 
 
-def test_a_state_of_an_older_version_goes_on(tmp_path: Path, unbroken: dict[str, Any]) -> None:
+def test_a_state_of_an_older_version_goes_on(play: Player, tmp_path: Path, unbroken: dict[str, Any]) -> None:
     """It has no checksums of its files in progress."""
     codes, said = play([(12, signal.SIGTERM, command(tmp_path))])
     assert codes == [143], said
@@ -184,9 +228,10 @@ def test_a_state_of_an_older_version_goes_on(tmp_path: Path, unbroken: dict[str,
     assert results(tmp_path) == unbroken
 
 
-def test_killed_after_its_end(tmp_path: Path, unbroken: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_after_its_end(play: Player, tmp_path: Path, unbroken: dict[str, Any]) -> None:
     """Whatever a process killed after the last publication left in scratch goes with the next command."""
-    codes, said = play([(last_write(tmp_path / "count"), signal.SIGKILL, command(tmp_path / "runs"))])
+    _, writes = play.play(0, 0, command(tmp_path / "count"))
+    codes, said = play([(writes, signal.SIGKILL, command(tmp_path / "runs"))])
     assert codes == [-signal.SIGKILL], said
     assert list((tmp_path / "runs").rglob("*.lock"))
     assert list((tmp_path / "runs").rglob("resume.safetensors"))
@@ -198,16 +243,8 @@ def test_killed_after_its_end(tmp_path: Path, unbroken: dict[str, Any], monkeypa
     assert results(tmp_path / "runs") == unbroken
 
 
-def last_write(out: Path) -> int:
-    """How often an unbroken run forces something to disk."""
-    script = DRIVER.replace("    cli.main(arguments)", "    try: cli.main(arguments)\n    finally: os._exit(count)")
-    attempt = json.dumps([(0, 0, command(out))])
-    done = subprocess.run([sys.executable, "-c", script, attempt], capture_output=True, text=True, check=True)
-    return int(done.stdout)
-
-
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_disk_that_fills_up_costs_nothing(tmp_path: Path, unbroken: dict[str, Any]) -> None:
+def test_a_disk_that_fills_up_costs_nothing(play: Player, tmp_path: Path, unbroken: dict[str, Any]) -> None:
     codes, said = play([(12, signal.SIGTERM, command(tmp_path))])
     assert codes == [143], said
     (state,) = tmp_path.rglob("resume.safetensors")
