@@ -1,3 +1,3 @@
-"""FP3O and its baselines, reproduced: one loop for six algorithms and three ways of sharing parameters."""
+"""FP3O and its baselines, reproduced: one training loop for every algorithm and every kind of parameter sharing."""
 
 __version__ = "0.1.0"

@@ -1,10 +1,11 @@
-"""Declared fields: everything there is to say about a setting or an option stands once, at the field of a dataclass.
+"""Declared fields: a setting or an option is declared once, as an annotated field of a dataclass.
 
     epochs: Annotated[int, Bounds(1, 10_000)] = 5
     "Passes over the rollout per turn (paper: ppo epochs)."
 
-Type or choices, bounds, who reads it, what it follows, how it enters digests, default, meaning and source. Parsing,
-checks, digests, `--help` and `fp3o list settings` derive from it.
+The annotation holds the type or the choices, the bounds, the algorithms that read it, the setting its default derives
+from and whether older digests contain it; the string below is its meaning and source. Parsing, checks, digests,
+`--help` and `fp3o list settings` are derived from the declaration.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ T = TypeVar("T")
 LONGEST_SHOWN = 60  # Characters of a refused value that a message repeats.
 
 
-# --- Marks: what `Annotated` can say about a field ------------------------------------------------------------------
+# --- What `Annotated[type, …]` may hold ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Least and greatest number allowed."""
+    """Smallest and largest number allowed, both inclusive."""
 
     least: float
     greatest: float
@@ -41,7 +42,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class ReadBy:
-    """The only algorithms that read a setting: others refuse it, and their digests do not hold it."""
+    """The only algorithms that read a setting. For others, setting it is an error, and their digests leave it out."""
 
     algorithms: tuple[str, ...]
 
@@ -52,7 +53,7 @@ def read_by(*algorithms: str) -> ReadBy:
 
 @dataclass(frozen=True)
 class Follows:
-    """A setting that nobody names is `share` times its leader."""
+    """Derived default: `share` times the value of the setting `leader`, unless some layer sets a value."""
 
     leader: str
     share: float
@@ -60,7 +61,8 @@ class Follows:
 
 @dataclass(frozen=True)
 class AddedLater:
-    """A field that older runs do not have. They behave as at `value`; at this value it is left out of the digest."""
+    """A field that was added after runs had been made. `value` gives the behaviour of those runs, so a field with this
+    value is left out of the digest: old digests stay valid."""
 
     value: Scalar
 
@@ -70,7 +72,7 @@ class AddedLater:
 
 @dataclass(frozen=True)
 class Declared:
-    """One field with its marks."""
+    """One field of a dataclass, its annotations taken apart."""
 
     name: str
     type: Any
@@ -79,20 +81,23 @@ class Declared:
     choices: tuple[str, ...] = ()
     bounds: Bounds | None = None
     readers: tuple[str, ...] = ()
-    """Empty: every algorithm."""
+    """Algorithms that read it; empty: all of them."""
     follows: Follows | None = None
     added_later: AddedLater | None = None
 
     @property
     def allowed(self) -> str:
-        """`1 … 10000, whole`, `true | false`, `agents | one` …"""
+        """The allowed values for readers: `whole number, 1 … 10000`, `true | false`, `agents | one` …"""
         if self.choices:
             return " | ".join(self.choices)
         kind = {bool: "true | false", int: "whole number", float: "number", str: "text"}[self.type]
         return f"{kind}, {self.bounds}" if self.bounds else kind
 
     def parse(self, value: object, where: str) -> Scalar:
-        """Read a value as the field's type and check its bounds; anything else is an error naming what is allowed."""
+        """The value (from YAML, or text from the command line) converted to the field's type, within its bounds.
+
+        Anything else is a UserError that names the field and the allowed values; `where` says where the value stood.
+        """
 
         def wrong(allowed: str) -> UserError:
             seen = repr(value[:LONGEST_SHOWN]) if isinstance(value, str) else shown(value)
@@ -132,7 +137,7 @@ class Declared:
         return int(value) if isinstance(value, int) or str(value).strip().lstrip("+-").isdigit() else int(number)
 
     def check(self, number: float, where: str, value: object = None) -> None:
-        """Refuse a number out of bounds."""
+        """UserError if the number is out of bounds; `value`: the number as the user wrote it."""
         if self.bounds and not self.bounds.least <= number <= self.bounds.greatest:
             seen = shown(number if value is None else value)
             raise UserError(f"{where}: {self.name} = {seen} is not allowed; allowed: {self.bounds}")
@@ -142,7 +147,7 @@ _DECLARED: dict[type[Any], Mapping[str, Declared]] = {}
 
 
 def declared(kind: type[Any]) -> Mapping[str, Declared]:
-    """Every field of a dataclass by name, in its order."""
+    """The declarations of a dataclass's fields, by name and in their order."""
     if kind not in _DECLARED:
         hints = get_type_hints(kind, include_extras=True)
         _DECLARED[kind] = {f.name: _declared(f.name, hints[f.name], f.default) for f in fields(kind)}
@@ -150,28 +155,28 @@ def declared(kind: type[Any]) -> Mapping[str, Declared]:
 
 
 def _declared(name: str, hint: Any, default: object) -> Declared:
-    marks = getattr(hint, "__metadata__", ())
-    plain = get_args(hint)[0] if marks else hint
+    annotations = getattr(hint, "__metadata__", ())
+    plain = get_args(hint)[0] if annotations else hint
     choices = get_args(plain) if get_origin(plain) is Literal else ()
-    readers = _mark(marks, ReadBy)
+    readers = _first(annotations, ReadBy)
     return Declared(
         name,
         str if choices else plain,
         default,
         choices,
-        _mark(marks, Bounds),
+        _first(annotations, Bounds),
         readers.algorithms if readers else (),
-        _mark(marks, Follows),
-        _mark(marks, AddedLater),
+        _first(annotations, Follows),
+        _first(annotations, AddedLater),
     )
 
 
-def _mark(marks: tuple[object, ...], kind: type[T]) -> T | None:
-    return next((mark for mark in marks if isinstance(mark, kind)), None)
+def _first(annotations: tuple[object, ...], kind: type[T]) -> T | None:
+    return next((annotation for annotation in annotations if isinstance(annotation, kind)), None)
 
 
 def meanings(kind: type[Any]) -> Mapping[str, str]:
-    """The string that stands below each field in the source: its meaning and where its value comes from."""
+    """By field name, the string below the field in the source: its meaning and where its value comes from."""
     texts: dict[str, str] = {}
     for parent in reversed([c for c in kind.__mro__ if c is not object]):
         definition = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
@@ -191,13 +196,13 @@ def meanings(kind: type[Any]) -> Mapping[str, str]:
 
 
 def hashed(values: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
-    """The part of a dataclass's values that enters a digest: fields added later only where they change something."""
-    marks = {name: field.added_later for name, field in declared(kind).items()}
-    return {name: v for name, v in values.items() if (mark := marks[name]) is None or v != mark.value}
+    """The values that enter a digest: all but those of `AddedLater` fields that still behave as before."""
+    added = {name: field.added_later for name, field in declared(kind).items()}
+    return {name: v for name, v in values.items() if (later := added[name]) is None or v != later.value}
 
 
 def restored(values: Mapping[str, Any], kind: type[T]) -> T:
-    """The dataclass of a finished run: fields that came after the run have the value that reproduces it."""
+    """The dataclass from the values in a run.json; `AddedLater` fields it lacks get the value that reproduces it."""
     later = {name: field.added_later.value for name, field in declared(kind).items() if field.added_later}
     unknown = sorted(set(values) - set(declared(kind)))
     if unknown:
@@ -206,14 +211,14 @@ def restored(values: Mapping[str, Any], kind: type[T]) -> T:
 
 
 def checked(values: T, where: str) -> T:
-    """A dataclass whose every field has a value that is allowed."""
+    """The given dataclass, after checking every field's value; UserError for the first that is not allowed."""
     for name, field in declared(type(values)).items():
         field.parse(getattr(values, name), where)
     return values
 
 
 def shown(value: object, longest: int = LONGEST_SHOWN) -> str:
-    """A value as users write it, on one line; long ones are cut."""
+    """A value for a message: as users write it, on one line, at most `longest` characters."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) and value.bit_length() > 3 * LONGEST_SHOWN:

@@ -1,4 +1,4 @@
-"""The six algorithms; adding one is a generator of turns and a line here."""
+"""The algorithms, by the name cells use. A new one is a generator of turns (`turns.py`) and a line here."""
 
 from __future__ import annotations
 

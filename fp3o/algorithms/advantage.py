@@ -1,4 +1,4 @@
-"""Generalised advantage estimation, its correction for agents that have moved, standardisation; all [R, T, N, A]."""
+"""Generalised advantage estimation (with A2PO's off-policy correction) and standardisation. Tensors: [R, T, N, A]."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def gae(
 ) -> Tensor:
     """A_t = δ_t + γλ·c_{t+1}·m_t·A_{t+1}, δ_t = R_t + γ·m_t·V_{t+1} − V_t.
 
-    continues m_t [R, T, N] is 0 where the episode ended at step t; next_value [R, N, A] follows the last step.
-    c = 1, or with the ratio ρ of agents already updated A2PO's trace c = λ·min(1, ρ): λ enters twice, as in its code.
+    m_t is `continues` [R, T, N], 0 where the episode ended at step t; `next_value` [R, N, A] is V after the last step.
+    Without `ratio` c = 1. With it, the product ρ of the ratios of agents already updated, c is A2PO's truncated trace
+    λ·min(1, ρ): λ then enters twice, as in A2PO's code.
     """
     following = torch.cat((value[:, 1:], next_value[:, None]), 1)
     goes_on = continues[..., None]
@@ -30,7 +31,7 @@ def gae(
         trace = torch.cat((ratio[:, 1:], torch.ones_like(ratio[:, :1])), 1).clamp(max=1.0)
         decay = decay * (gae_lambda * trace)
     advantage = torch.empty_like(delta)
-    # Unbound once: a step of the scan is one fused multiply-add on [R, N, A].
+    # Split along time once, so that a step of the backward scan is one fused multiply-add on [R, N, A].
     steps = list(zip(delta.unbind(1), decay.unbind(1), advantage.unbind(1), strict=True))
     running = torch.zeros_like(delta[:, 0])
     for d, c, out in reversed(steps):
@@ -40,10 +41,10 @@ def gae(
 
 
 def standardise(advantage: Tensor, alive: Tensor, over: Literal["agent", "joint", "none"]) -> Tensor:
-    """(A − mean)/(std + 1e-5) over the live samples of each agent, or of all agents together; population std."""
+    """(A − mean)/(std + 1e-5), std with ddof = 0, over samples with `alive` = 1: of each agent or of all together."""
     if over == "none":
         return advantage
-    # Samples last and in memory order, so that the sums of one replica never depend on how many are stacked.
+    # Samples last and contiguous: rounding of one replica's sums then does not depend on the number of replicas.
     samples, mask = (x.permute(0, 3, 1, 2).flatten(2).contiguous() for x in (advantage, alive))
     if over == "joint":
         samples, mask = samples.flatten(1)[:, None], mask.flatten(1)[:, None]

@@ -1,4 +1,4 @@
-"""FP3O: the paper's Algorithm 1 and the variants of its ablations."""
+"""FP3O: the paper's Algorithm 1 and the variants of its ablations. Names like equation_full_step2 are the paper's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fp3o.algorithms.turns import Context, Turn
 
 
 def fp3o(context: Context) -> Iterator[Turn]:
-    """Independent step, then the dependent step where the condition holds."""
+    """The independent step, then, in replicas where the condition of Algorithm 1 holds, the dependent step."""
     settings = context.settings
     advantage = split(context)
     yield Turn(settings.epochs, advantage=advantage)
@@ -24,19 +24,23 @@ def fp3o(context: Context) -> Iterator[Turn]:
 
 
 def split(context: Context) -> Tensor:
-    """A^1 … A^n with ΣA^i = n·Â. Average: each agent's own estimate. Random: n·Dirichlet(1) weights on a common Â."""
+    """Advantages A^1 … A^n [R, T, N, A] with ΣA^i = n·Â.
+
+    average: each agent's own estimate. random: a common Â times weights n·Dirichlet(1), drawn per sample.
+    """
     if context.settings.advantage_split == "average":
         return context.advantage
     alive = context.rollout.alive
     common = context.raw_advantage.mean(-1, keepdim=True).expand_as(alive)
-    # Standardised before splitting, never after; exponential draws normalised to sum to n are n·Dirichlet(1).
+    # Standardised before splitting: after it, the parts would no longer sum to n·Â. Exponential draws normalised to sum
+    # to n are distributed as n·Dirichlet(1).
     common = standardise(common.contiguous(), alive, "joint")
     draws = -torch.log1p(-context.uniform(*alive.shape[1:]))
     return common * draws / draws.mean(-1, keepdim=True)
 
 
 def _dependent(context: Context, advantage: Tensor) -> Iterator[Turn]:
-    """The dependent step with intermediate policies: the others' ratios are frozen at π_{k+0.5}."""
+    """The dependent step with intermediate policies: the other agents' ratios are those of π_{k+0.5}, fixed."""
     settings, alive = context.settings, context.rollout.alive
     log_ratio = context.log_ratio()
     left, right = condition(log_ratio, advantage, alive)
@@ -54,19 +58,20 @@ def _dependent(context: Context, advantage: Tensor) -> Iterator[Turn]:
     if not settings.matching_degree:
         yield step
         return
-    # Matching degree: take the step in any case, see whether the constraint of equation_full_step2 holds after it,
-    # and go back where the condition had said no. The condition stands in for the constraint where the two agree.
+    # Matching degree: how often the condition, known before the step, agrees with the constraint of
+    # equation_full_step2, known after it. So the step is taken in all replicas, and undone where the condition failed.
     restore = context.snapshot()
     yield step._replace(go=None)
-    kept = alive * log_ratio.exp() * product_of_others(context.log_ratio()) * advantage
-    constraint = kept.flatten(1).sum(1)
+    weighted = alive * log_ratio.exp() * product_of_others(context.log_ratio()) * advantage
+    constraint = weighted.flatten(1).sum(1)
     holds = constraint + CONDITION_TOLERANCE >= right
     yield Turn(0, 2, records={"constraint_left": constraint, "go": go.float(), "match": (holds == go).float()})
     restore(~go)
 
 
 def _clipping_only(context: Context, advantage: Tensor) -> Iterator[Turn]:
-    """Without intermediate policies: live ratios in every minibatch, the constraint checked before every epoch."""
+    """The ablation without intermediate policies: weights are the other agents' current ratios, recomputed in every
+    minibatch, and the condition is checked before every epoch."""
     settings = context.settings
     replicas, _, _, agents = advantage.shape
     others = (~torch.eye(agents, dtype=torch.bool, device=advantage.device)).expand(replicas, -1, -1)

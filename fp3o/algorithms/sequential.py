@@ -1,4 +1,4 @@
-"""HAPPO and A2PO: agents, or blocks of them, learn one after the other."""
+"""HAPPO and A2PO: agents, or blocks of agents, learn one after the other."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from fp3o.algorithms.advantage import gae, standardise
 from fp3o.algorithms.objective import product
 from fp3o.algorithms.turns import Context, Turn
 
-NEAR_LINEAR_WEIGHT = 0.5  # of A2PO's clip schedule: from about ε/2 for the first agent to ε for the last
+NEAR_LINEAR_WEIGHT = 0.5  # A2PO's near-linear clip schedule: from about ε/2 for the first agent to ε for the last
 
 
 def happo(context: Context) -> Iterator[Turn]:
-    """One agent per turn in random order, weighted by the ratios of those already updated."""
+    """One agent per turn, in random order; its advantage is weighted by the ratios of the agents updated before it."""
     settings = context.settings
     agents = context.advantage.shape[-1]
     ranks = update_order(context)
-    before = torch.zeros_like(context.advantage)  # log-ratio right before the turn; π_k against itself is 0
+    before = torch.zeros_like(context.advantage)  # log ratios before the turn: 0 at first, where π = π_k
     factor = torch.zeros_like(before[..., :1])
     for position in range(agents):
         agent = ranks[:, position : position + 1]
@@ -33,10 +33,12 @@ def happo(context: Context) -> Iterator[Turn]:
 
 
 def a2po(context: Context) -> Iterator[Turn]:
-    """Agent-by-agent optimisation: semi-greedy order, clipped live product, corrected advantages.
+    """Agent-by-agent policy optimisation: semi-greedy order of agents, advantages corrected for the agents already
+    updated, and the clipped product of their current ratios as the weight.
 
-    Blocks outside, epochs inside, weights from the preceding agents; or, with cumulative blocks (the code's way under
-    shared parameters), epochs outside, stage s learning with the agents of blocks 1…s and weights from all others.
+    One turn per block, with all epochs in it, weighted by the blocks before it. With `cumulative_blocks` (A2PO's code
+    under shared parameters) the loops are exchanged: in every epoch one turn per block, in which the agents of this and
+    all preceding blocks learn, weighted by all other agents.
     """
     settings = context.settings
     replicas, _, _, agents = context.advantage.shape
@@ -46,7 +48,7 @@ def a2po(context: Context) -> Iterator[Turn]:
     rounds = math.ceil(settings.epochs / blocks) if settings.cumulative_blocks else 1
     for round_ in range(rounds):
         ranks = update_order(context, advantage)
-        position = ranks.argsort(1)  # of each agent in the order
+        position = ranks.argsort(1)  # [R, A] place of each agent in the order
         for stage, block in enumerate(torch.tensor_split(torch.arange(agents, device=advantage.device), blocks)):
             inside = (position >= block[0]) & (position <= block[-1])
             preceding = position < block[0]
@@ -75,7 +77,10 @@ def a2po(context: Context) -> Iterator[Turn]:
 
 
 def update_order(context: Context, advantage: Tensor | None = None) -> Tensor:
-    """[R, A]: who learns first, second, …; greedy by mean |Â/V|, semi-greedy alternates with uniform draws."""
+    """[R, A]: the agent that learns first, second, … as `agent_order` says.
+
+    greedy: by descending mean |Â/V|. semi-greedy: alternately the greedy choice among those left and a random one.
+    """
     replicas, _, _, agents = context.advantage.shape
     kind = context.settings.agent_order
     if kind == "fixed":
@@ -104,9 +109,12 @@ def update_order(context: Context, advantage: Tensor | None = None) -> Tensor:
 def _corrected(
     context: Context, returns: Tensor, inside: Tensor, others: Tensor, log_ratio: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Preceding-agent off-policy correction: targets of the block's agents, and the advantages of the mixture."""
+    """Preceding-agent off-policy correction: critic targets, new for the block's agents, and all advantages from them.
+
+    inside, others: [R, A] bool, the block's agents and the agents whose updates are corrected for.
+    """
     settings, rollout = context.settings, context.rollout
-    # The product over all members but oneself: the sum of logarithms minus the own term.
+    # The product of the others' ratios without the agent's own, subtracted in log space.
     total = (log_ratio * others[:, None, None]).sum(-1, keepdim=True)
     ratio = product(total - log_ratio * others[:, None, None])
     trace = gae(
@@ -117,7 +125,11 @@ def _corrected(
 
 
 def _clip_range(context: Context, position: Tensor, log_ratio: Tensor) -> Tensor:
-    """ε of each agent [R, A]: constant; near-linear in the order; or shrunk by how far ratios have moved ("rp")."""
+    """ε of each agent [R, A], as `adaptive_clip` says.
+
+    constant; linear: growing with the place in the order; product ("rp" in A2PO's code): smaller where the ratios of
+    the agent and of those after it are far from 1.
+    """
     settings = context.settings
     agents = position.shape[1]
     if settings.adaptive_clip == "constant":
@@ -125,7 +137,7 @@ def _clip_range(context: Context, position: Tensor, log_ratio: Tensor) -> Tensor
     if settings.adaptive_clip == "linear":
         weight = NEAR_LINEAR_WEIGHT
         return settings.clip * (weight * (position + 1) / agents + 1 - weight)
-    # q_i = mean over samples of 1/Π_{j ≥ i}(1 + |1 − r_j|), in index order as in the code.
+    # q_i = mean over samples of 1/Π_{j ≥ i}(1 + |1 − r_j|); j in the order of agent numbers, as in A2PO's code.
     moved = torch.log1p((1 - log_ratio.exp()).abs())
     tail = moved.flip(-1).cumsum(-1).flip(-1)
     quotient = torch.exp(-tail).permute(0, 3, 1, 2).flatten(2).mean(-1)

@@ -10,12 +10,12 @@ from fp3o.algorithms.turns import Context, Turn
 
 
 def ppo(context: Context) -> Iterator[Turn]:
-    """MAPPO, and IPPO where the critic sees the local observation."""
+    """PPO for all agents at once: MAPPO, or IPPO where the critic sees the agent's own observation."""
     yield Turn(context.settings.epochs)
 
 
 def coppo(context: Context) -> Iterator[Turn]:
-    """CoPPO: every agent's ratio times the clipped product of the others' current ratios, per minibatch."""
+    """CoPPO: each agent's ratio is multiplied by the clipped product of the others' current ratios."""
     settings = context.settings
     replicas, _, _, agents = context.advantage.shape
     others = ~torch.eye(agents, dtype=torch.bool, device=context.advantage.device)

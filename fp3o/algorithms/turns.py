@@ -1,4 +1,8 @@
-"""An algorithm is a generator of turns: who learns, with which weight, on which advantage, whether to go."""
+"""An algorithm is a generator of turns. A turn says which agents learn, on which weighted advantage, in which replicas.
+
+π_k is the policy that collected the rollout, r(π^i) = π^i / π^i_k the ratio of agent i. Axes: R replica (seed), T time,
+N environment, A agent (K: the agents of a turn), O observation, S critic input, D distribution parameters, H GRU state.
+"""
 
 from __future__ import annotations
 
@@ -12,71 +16,73 @@ from fp3o.config.settings import Settings
 
 
 class Rollout(NamedTuple):
-    """One iteration's data; every tensor starts [R, T, N, …]."""
+    """The data of one iteration. `…` stands for R, T, N; float32 where nothing else is said."""
 
     observation: Tensor  # […, A, O]
     state: Tensor  # […, A, S] critic input
-    action: Tensor  # […, A, W] float; indices for categorical actions
-    log_prob: Tensor  # […, A]
-    available: Tensor | None  # […, A, D] bool
-    hidden_actor: Tensor | None  # […, A, H] before step t
-    hidden_critic: Tensor | None
-    location: Tensor  # […, A, D] of the rollout policy's distribution, for exact KL
+    action: Tensor  # […, A, W] W real numbers (Gaussian), or the indices of W choices (categorical)
+    log_prob: Tensor  # […, A] log π_k of the action
+    available: Tensor | None  # […, A, D] bool: legal choices; None for Gaussian actions
+    hidden_actor: Tensor | None  # […, A, H] GRU state before step t; None without GRU
+    hidden_critic: Tensor | None  # […, A, H] likewise
+    location: Tensor  # […, A, D] means, or log-probabilities of all choices, under π_k: for the exact KL
     reward: Tensor  # […, A]
-    alive: Tensor  # […, A] float
-    keep: Tensor  # [R, T, N] 0 where step t is the first of an episode
-    continues: Tensor  # [R, T, N] 0 where the episode ended at step t
-    value: Tensor  # […, A] as the critic put it out: in normalised units
-    next_value: Tensor  # [R, N, A] likewise, after the last step
+    alive: Tensor  # […, A] 1, or 0 where the agent was dead
+    keep: Tensor  # [R, T, N] 0 where step t is the first of an episode (the GRU state is reset), else 1
+    continues: Tensor  # [R, T, N] 0 where the episode ended at step t, else 1
+    value: Tensor  # […, A] critic output, in units of the value normaliser
+    next_value: Tensor  # [R, N, A] likewise, of the state after the last step
 
 
 class Turn(NamedTuple):
-    """Some epochs of minibatch steps with one objective. Agent indices are tensors: orders differ between replicas."""
+    """Some epochs of minibatch steps with one objective. Agents are tensors: their order differs between replicas."""
 
     epochs: int
     ordinal: int = 1
-    """Number of the turn in the records; turns that continue one another (epochs apart) share it."""
+    """Number of the turn in iterations.csv (`kl_turn1` …); a turn that is yielded epoch by epoch keeps its number."""
     agents: Tensor | None = None
-    """[R, K] whose samples are used; None: all A."""
+    """[R, K] agents whose samples are used; None: all A."""
     learners: Tensor | None = None
-    """[R, K] bool: which of them learn; the others are there for their live ratios. None: all."""
+    """[R, K] bool: which of them learn; the others take part for their current ratios only. None: all learn."""
     weight: Tensor | None = None
-    """[R, T, N, A] frozen weight on the advantage; None: 1."""
+    """[R, T, N, A] factor on the advantage, fixed during the turn; None: 1, or `others`."""
     others: Tensor | None = None
-    """[R, K, K] bool: live product of these agents' current ratios as the weight (aligned samples)."""
+    """[R, K, K] bool: the factor on agent k's advantage is the product of these agents' current ratios instead,
+    computed anew in every minibatch (which then holds the same steps of all K agents)."""
     clip_others: float | None = None
-    """Clip of that product at 1 ± this; None: not clipped."""
+    """That product is clipped to 1 ± this; None: not clipped."""
     advantage: Tensor | None = None
-    """[R, T, N, A]; None: the iteration's."""
+    """[R, T, N, A]; None: `Context.advantage`."""
     returns: Tensor | None = None
-    """[R, T, N, A] critic targets; None: the iteration's."""
+    """[R, T, N, A] critic targets; None: `Context.returns`."""
     clip: Literal["own", "product", "joint"] = "own"
-    """Clip the agent's own ratio, or its product with the weight, or CoPPO's joint surrogate."""
+    """What PPO's clip acts on: the agent's own ratio, its product with the factor, or CoPPO's joint surrogate."""
     clip_range: Tensor | None = None
-    """[R, K]; None: the setting's."""
+    """[R, K] ε of each agent; None: `settings.clip`."""
     learn: Literal["both", "actor", "critic"] = "both"
+    """Which networks take gradient steps."""
     go: Tensor | None = None
     """[R] bool: replicas that take this turn; None: all."""
     records: Mapping[str, Tensor] = MappingProxyType({})
-    """Named numbers [R] for the iteration's row."""
+    """Named numbers [R] that go into iterations.csv."""
 
 
 class Context(NamedTuple):
-    """What an algorithm may look at in one iteration."""
+    """What an algorithm can use in one iteration."""
 
     settings: Settings
     rollout: Rollout
     value: Tensor  # [R, T, N, A] in reward units
-    next_value: Tensor  # [R, N, A]
-    returns: Tensor  # [R, T, N, A] critic targets
-    raw_advantage: Tensor  # [R, T, N, A]
-    advantage: Tensor  # [R, T, N, A] standardised
+    next_value: Tensor  # [R, N, A] in reward units, of the state after the last step
+    returns: Tensor  # [R, T, N, A] critic targets, in reward units
+    raw_advantage: Tensor  # [R, T, N, A] in reward units
+    advantage: Tensor  # [R, T, N, A] the same, standardised as the settings say
     log_ratio: Callable[[], Tensor]
     """log π/π_k of every stored action under the current policy, [R, T, N, A]."""
     uniform: Callable[..., Tensor]
     """uniform(*shape) → [R, *shape], each replica from its own generator."""
     snapshot: Callable[[], Callable[[Tensor], None]]
-    """Remember the learner's state; the function returned takes replicas [R] bool back to it."""
+    """Copy the learner's state; the returned function sets the given replicas, [R] bool, back to that copy."""
 
 
 class Algorithm(NamedTuple):
@@ -84,3 +90,4 @@ class Algorithm(NamedTuple):
 
     turns: Callable[[Context], Iterator[Turn]]
     critic_input: Literal["state", "observation"] = "state"
+    """What each agent's critic sees: the environment's state, or the agent's own observation."""

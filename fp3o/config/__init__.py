@@ -1,9 +1,9 @@
-"""What is run: cells, their settings with layers and digest, seeds, suites. Imports neither torch nor snakemake.
+"""What to run: cells, their settings and resolved plans, seeds, suites. Imports neither torch nor Snakemake.
 
     cell = Cell.parse("mamujoco/ant-2x4/partial/fp3o-double-clip")
     plan = resolve(cell, {"epochs": "3"})
 
-The data stands in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/<suite>.yaml (which cells).
+The data is in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/<suite>.yaml (which cells, which seeds).
 """
 
 from fp3o.config.cells import Cell, Row, algorithm_title, memory_mib

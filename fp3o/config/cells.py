@@ -1,4 +1,4 @@
-"""A cell: one entry of a table, task × sharing × algorithm (× variant)."""
+"""A cell: one entry of a results table, task × sharing × algorithm (× variant of the algorithm)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fp3o.config.sharings import SHARINGS
 from fp3o.config.sources import algorithms, catalogue, domains, tasks, variants
 from fp3o.errors import UserError, unknown
 
-UNMEASURED_MIB = 4000
+UNMEASURED_MIB = 4000  # assumed where tasks.yaml has no measurement
 
 
 class Row(NamedTuple):
-    """What the cells of one row of a table share."""
+    """One row of a results table; its cells differ in the algorithm."""
 
     domain: str
     task: str
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 
 def algorithm_title(label: str) -> str:
-    """mappo-10-epochs → MAPPO (10 epochs)."""
+    """A label for readers: mappo-10-epochs → MAPPO (10 epochs)."""
     algorithm, _, variant = label.partition("-")
     title = "CoPPO" if algorithm == "coppo" else algorithm.upper()
     return f"{title} ({variant.replace('-', ' ')})" if variant else title
@@ -34,7 +34,7 @@ def algorithm_title(label: str) -> str:
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One entry of a table: task × sharing × algorithm (× variant)."""
+    """One entry of a results table. Parts are those of the id, `mamujoco/ant-2x4/partial/fp3o-double-clip`."""
 
     domain: str
     task: str
@@ -44,7 +44,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """`<domain>/<task>/<sharing>/<algorithm>[-<variant>]`, also the cell's folder."""
+        """`<domain>/<task>/<sharing>/<algorithm>[-<variant>]`; also the name of the cell's folder."""
         return f"{self.domain}/{self.task}/{self.sharing}/{self.label}"
 
     @property
@@ -64,12 +64,12 @@ class Cell:
 
     @property
     def parts(self) -> tuple[str, str, str, str]:
-        """Domain, task, sharing, label: the columns of most CSV files."""
+        """Domain, task, sharing, label: the first columns of most CSV files."""
         return (*self.row, self.label)
 
     @staticmethod
     def parse(text: str) -> Cell:
-        """Read a cell id; every part is checked against what exists."""
+        """The cell with this id; UserError unless every part is known now (see `check`)."""
         cell = Cell.of(text.strip("/"))
         cell.check()
         return cell
@@ -77,7 +77,7 @@ class Cell:
     @staticmethod
     @cache
     def of(text: str) -> Cell:
-        """The parts of an id that a run, a suite or a published table names: not checked against what exists now."""
+        """The cell with this id, unchecked: finished runs and published tables may name parts that no longer exist."""
         parts = text.split("/")
         if len(parts) != 4:
             raise UserError(f"cell {text!r} should read <domain>/<task>/<sharing>/<algorithm>[-<variant>]")
@@ -86,7 +86,7 @@ class Cell:
         return Cell(domain, task, sharing, algorithm, variant)
 
     def check(self) -> None:
-        """Raise UserError unless every part is known."""
+        """UserError unless every part is known: to tasks.yaml, or as a kind of sharing."""
         if self.domain not in domains():
             raise unknown("domain", self.domain, domains(), self.id)
         if catalogue()["domains"][self.domain].get("free_tasks", False):
@@ -104,7 +104,7 @@ class Cell:
 
 
 def memory_mib(cell: Cell) -> int:
-    """Main memory (MiB) that training five seeds of the cell takes: for schedulers, no part of the settings."""
+    """Main memory (MiB) that training five seeds of the cell takes. For schedulers; decides no number of a run."""
     domain = catalogue()["domains"][cell.domain]
     task = (domain["tasks"] or {}).get(cell.task) or {}
     return int(task.get("memory_mib", domain.get("memory_mib", UNMEASURED_MIB)))

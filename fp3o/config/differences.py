@@ -13,25 +13,25 @@ from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, shown
 
-WHOLE = 10_000  # Characters of a value in run.json's sentences: never cut.
+WHOLE = 10_000  # Most characters of a value in run.json's deviations: in effect, never cut.
 
 
 @dataclass(frozen=True, order=True)
 class Change:
-    """One field that has another value: `epochs 5 → 10 (variant mappo-10-epochs)`."""
+    """One field with another value: `epochs 5 → 10 (variant mappo-10-epochs)`. In run.json, a deviation."""
 
     name: str
     old: str
     new: str
     source: str = ""
-    """Who asked for it: `variant <label>`, `suite <name>`, `--set`, `follows <setting>`, "" where nobody is known."""
+    """Where the new value is from: `variant <label>`, `suite <name>`, `--set`, `follows <setting>`; "": not known."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.old} → {self.new}" + (f" ({self.source})" if self.source else "")
 
     @staticmethod
     def read(text: str) -> Change:
-        """Back from the text above, as `deviations` in run.json hold it."""
+        """The inverse of `str`, for the `deviations` of a run.json."""
         match = re.fullmatch(r"(\S+) (.*) → (.*?)(?: \(([^()]*)\))?", text)
         if match is None:
             raise UserError(f"deviation {shown(text)} not understood; it should read: name old → new (source)")
@@ -39,12 +39,14 @@ class Change:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any], sources: Mapping[str, str] | None = None) -> list[Change]:
-    """Fields in which two configurations of a cell differ: run.json documents or `Plan.configuration()`.
+    """Fields in which two configurations (`Plan.configuration()` or run.json documents) differ.
 
-    A field that was added later and is not there counts with the value that reproduces the older behaviour, and one
-    that is nowhere declared any more is shown as absent.
+    sources: by field name, where the new value is from.
+
+    An `AddedLater` field that a configuration lacks counts with its earlier behaviour's value; any other field that one
+    side lacks is shown as absent there.
     """
-    found = [
+    differences = [
         Change(name, _text(old.get(name)), _text(new.get(name)))
         for name in ("cell", "protocol", "revision")
         if old.get(name) != new.get(name)
@@ -58,8 +60,8 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any], sources: Mapping[str
         for name in names:
             if name not in before or name not in after or before[name] != after[name]:
                 source = (sources or {}).get(name, "")
-                found.append(Change(name, _text(before.get(name)), _text(after.get(name)), source))
-    return found
+                differences.append(Change(name, _text(before.get(name)), _text(after.get(name)), source))
+    return differences
 
 
 def _text(value: object) -> str:

@@ -1,7 +1,7 @@
-"""From a cell to its resolved settings and their digest: layers of values, checks, canonical JSON.
+"""From a cell to its plan: the value of every setting and option (merged from layers, checked) and their digest.
 
-A run's folder carries a digest of everything that decides its numbers, so a changed setting is a folder that does not
-exist yet and a reverted one finds its old runs.
+A run's folder is named by the digest of everything that decides its numbers. So runs with a changed setting get a new
+folder, and reverting the setting finds the old runs again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from fp3o.fields import Scalar, declared, hashed
 if TYPE_CHECKING:
     from fp3o.config.suites import Suite
 
-# Version of the training code's numbers. Bump when the same settings and seed give other results than before.
+# Protocol version of the training code; part of every digest. To be raised when the same settings and seed give other
+# results than before. (The engines' counterpart is `Domain.revision`.)
 PROTOCOL = 1
 
 _SCHEDULE = ("total_steps", "rollout_length", "rollout_threads", "evaluation_interval")
@@ -34,30 +35,31 @@ _SCHEDULE = ("total_steps", "rollout_length", "rollout_threads", "evaluation_int
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides a run's numbers, except the seed."""
+    """A resolved cell: everything that decides a run's numbers, except the seed."""
 
     cell: Cell
     settings: Settings
     options: Any
     """Options of the cell's domain: a dataclass of fp3o.envs.options."""
     protocol: int
+    """Version of the training code's numbers (`PROTOCOL`)."""
     revision: int
-    """Of the domain's engine."""
+    """Version of the engine's numbers (`Domain.revision`)."""
     digest: str
     """First 10 hexadecimal digits of the sha256 over `configuration()` as canonical JSON."""
     deviations: tuple[Change, ...] = ()
-    """Where this plan leaves the plain cell."""
+    """Differences from the paper's values for the cell without its variant."""
 
     @property
     def iterations(self) -> int:
-        """Whole iterations in total_steps."""
+        """Number of iterations: as many whole ones as fit into total_steps."""
         return self.settings.total_steps // (self.settings.rollout_length * self.settings.rollout_threads)
 
     def evaluates_after(self, iteration: int) -> bool:
         """Whether the policy is evaluated after this iteration, counted from 0.
 
-        Every `evaluation_interval` iterations, and after the last one unless final.csv scores it. On the paper's own
-        schedule the last one is left out, as in the release: its score is defined by those evaluations.
+        Every `evaluation_interval` iterations, and after the last one unless final.csv scores the final policy. Not
+        after the last one on the paper's own schedule: the release does not either, and scores must be comparable.
         """
         settings = self.settings
         if iteration % settings.evaluation_interval == 0:
@@ -67,19 +69,19 @@ class Plan:
 
     @property
     def on_the_papers_schedule(self) -> bool:
-        """Whether steps and evaluations are those of the published cell."""
+        """Whether the number of steps and the times of evaluation are the paper's."""
         plain = _build(self.cell, _layers(self.cell))[0]
         same = all(getattr(self.settings, name) == getattr(plain, name) for name in _SCHEDULE)
         return same and DOMAINS[self.cell.domain].published
 
     def configuration(self) -> dict[str, Any]:
-        """What is hashed, and what run.json shows: settings the algorithm does not read are left out."""
+        """What the digest is computed from and run.json contains; without settings that the algorithm does not read."""
         return _configuration(self.cell, self.settings, self.options, self.protocol, self.revision)
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """Values of one source; `label` names it in messages and deviations, "" for the paper's own values."""
+    """Values from one source; `label` names it in messages and deviations, "" for the paper's own values."""
 
     label: str
     values: Mapping[str, Scalar]
@@ -107,24 +109,24 @@ def _configuration(cell: Cell, settings: Settings, options: Any, protocol: int, 
 
 
 def canonical_json(value: object) -> str:
-    """One spelling per value: sorted keys, no spaces, shortest exact numbers."""
+    """JSON text that is equal for equal values: sorted keys, no spaces, shortest exact numbers."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def _at(tree: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """The mapping at this place of tasks.yaml, empty where there is none."""
+    """tree[name][name]… of tasks.yaml; empty where a part is missing."""
     for name in names:
         tree = tree.get(name) or {}
     return tree
 
 
 def digest_of(configuration: Mapping[str, Any]) -> str:
-    """Name of a configuration (see `Plan.configuration`): its run folders carry it."""
+    """The digest of a `Plan.configuration()`; names the folder of its runs."""
     return hashlib.sha256(canonical_json(configuration).encode()).hexdigest()[:10]
 
 
 def _layers(cell: Cell) -> list[_Layer]:
-    """The paper's values for the plain cell, then the variant's."""
+    """The paper's values for the cell, general to specific (later layers win), then those of its variant."""
     data = catalogue()
     domain = _at(data, "domains", cell.domain)
     task = _at(domain, "tasks", cell.task)
@@ -149,7 +151,7 @@ def _layers(cell: Cell) -> list[_Layer]:
 
 
 def _merge(cell: Cell, layers: Iterable[_Layer]) -> tuple[dict[str, Scalar], dict[str, str]]:
-    """Values by name and the layer each came from."""
+    """The layers' values by name (later layers win), and the label of the layer each came from."""
     settings, options = declared(Settings), declared(OPTIONS[cell.domain])
     readable = setting_names(cell)
     values: dict[str, Scalar] = {}
@@ -162,7 +164,7 @@ def _merge(cell: Cell, layers: Iterable[_Layer]) -> tuple[dict[str, Scalar], dic
                 raise unknown("setting", key, (*readable, *options), where)
             if key in settings and key not in readable:
                 if not layer.label:
-                    continue  # A task's table serves all algorithms; each takes what it reads.
+                    continue  # tasks.yaml gives settings per task for all algorithms; each takes those it reads.
                 raise UserError(
                     f"{where}: {key} is read only by {', '.join(field.readers)}; "
                     f"allowed: {', '.join((*readable, *options))}"
@@ -173,7 +175,7 @@ def _merge(cell: Cell, layers: Iterable[_Layer]) -> tuple[dict[str, Scalar], dic
 
 
 def _follow(cell: Cell, values: dict[str, Scalar], sources: dict[str, str]) -> None:
-    """Settings that follow another one unless a layer named them."""
+    """Add the derived defaults (`Follows`) of settings that no layer gives."""
     for key in setting_names(cell):
         follows = declared(Settings)[key].follows
         if follows is not None and key not in values:
@@ -184,12 +186,12 @@ def _follow(cell: Cell, values: dict[str, Scalar], sources: dict[str, str]) -> N
 
 
 def _check(cell: Cell, settings: Settings, options: Any) -> None:
-    """Refuse numbers out of bounds and combinations that cannot be trained."""
+    """UserError for numbers out of bounds and for combinations that cannot be trained."""
 
     def refuse(message: str) -> UserError:
         return UserError(f"{cell.id}: {message}")
 
-    for key in setting_names(cell):  # Values that follow others were not parsed.
+    for key in setting_names(cell):  # Derived defaults were computed, not parsed.
         value = getattr(settings, key)
         if isinstance(value, (int, float)):
             declared(Settings)[key].check(value, cell.id)
@@ -222,7 +224,7 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
         raise refuse("matching_degree = true compares intermediate policies; allowed: intermediate = true")
     if "cumulative_blocks" in read and settings.cumulative_blocks and cell.sharing != "full":
         raise refuse("cumulative_blocks = true needs one policy for all agents; allowed: sharing full")
-    # A stranger's environment: where it is, or one of those known by name (then the task's name is enough).
+    # A user-supplied environment needs its import path; for those known by name the task's name is enough.
     known = not isinstance(options, PettingzooOptions) or (options.env or cell.task) in KNOWN_ENVIRONMENTS
     if not known and not re.fullmatch(r"[\w.]+:[\w.]+", options.env):
         names = ", ".join(KNOWN_ENVIRONMENTS)
@@ -230,7 +232,7 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
 
 
 def check_agents(plan: Plan, agents: int) -> None:
-    """What can be checked only once the environment is there."""
+    """UserError for settings that do not fit the number of agents, which only the environment knows."""
     blocks = plan.settings.blocks
     if "blocks" in setting_names(plan.cell) and blocks > agents:
         raise UserError(f"{plan.cell.id}: blocks = {blocks} for {agents} agents is not allowed; allowed: 0 … {agents}")
@@ -240,14 +242,14 @@ MOST_DIVISORS = 12
 
 
 def _divisors(number: int, near: int) -> str:
-    """The divisors of a number that are nearest to one that is none, in order."""
+    """For messages: the divisors of `number` nearest to `near`, in ascending order."""
     small = [d for d in range(1, isqrt(number) + 1) if number % d == 0]
     every = sorted({*small, *(number // d for d in small)}, key=lambda d: (abs(d - near), d))
     return ", ".join(str(d) for d in sorted(every[:MOST_DIVISORS]))
 
 
 def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Suite | None = None) -> Plan:
-    """The plan of a cell: the paper's values, then the variant, the suite's overrides and `--set` (`overrides`)."""
+    """The plan of a cell: the paper's values, changed by its variant, the suite, then `overrides` (of --set)."""
     cell.check()
     base = _layers(cell)
     extra = list(base)
@@ -266,6 +268,7 @@ def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Su
 
 
 def _build(cell: Cell, layers: Iterable[_Layer]) -> tuple[Settings, Any, dict[str, str]]:
+    """Settings, options and, by name, where each value came from."""
     values, sources = _merge(cell, layers)
     _follow(cell, values, sources)
     names = option_names(cell.domain)

@@ -1,4 +1,4 @@
-"""Lists of seeds as text, and the blocks they are trained in."""
+"""Lists of seeds as text, and seed blocks: seeds that one process trains side by side."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from fp3o.errors import UserError
 
-SEED_BLOCK = 5  # Seeds trained in one process; a sixth seed is a block of its own and leaves the first five alone.
-
-
+SEED_BLOCK = 5  # Seeds per block: 0–4, 5–9, … So adding a sixth seed trains a new block and leaves the first alone.
 MOST_SEEDS = 1000
 LARGEST_SEED = 2**32 - 1  # What NumPy's and the simulators' generators take.
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """`0-4`, `3`, `0-4,7`: sorted, without repetition."""
+    """The seeds that a text such as `0-4`, `3` or `0-4,7` names, sorted and each once."""
     shown = repr(text if len(text) <= 60 else f"{text[:60]}…")
     seeds: set[int] = set()
     for part in text.split(","):
@@ -33,18 +31,18 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
-    """The shortest text parse_seeds reads back."""
-    runs: list[list[int]] = []
+    """The inverse of `parse_seeds`: the shortest such text."""
+    ranges: list[list[int]] = []
     for seed in sorted(set(seeds)):
-        if runs and seed == runs[-1][1] + 1:
-            runs[-1][1] = seed
+        if ranges and seed == ranges[-1][1] + 1:
+            ranges[-1][1] = seed
         else:
-            runs.append([seed, seed])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+            ranges.append([seed, seed])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def seed_blocks(seeds: Iterable[int], size: int = SEED_BLOCK) -> list[tuple[int, ...]]:
-    """Seeds by fixed block (seed // size), so that adding a seed never changes a block that is complete."""
+    """The seeds grouped into blocks by seed // size, so that adding a seed never changes a complete block."""
     blocks: dict[int, list[int]] = {}
     for seed in sorted(set(seeds)):
         blocks.setdefault(seed // size, []).append(seed)

@@ -1,6 +1,6 @@
-"""Every hyper-parameter of a cell, declared once (fp3o/fields.py); the values per task stand in benchmarks/tasks.yaml.
+"""Every hyper-parameter of a cell, declared once (see fp3o/fields.py); values per task are in benchmarks/tasks.yaml.
 
-Imports neither torch nor an environment, so that planning a thousand runs takes milliseconds.
+Imports neither torch nor an environment, so that resolving a thousand cells takes milliseconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ways in which agents share networks, in one table: who owns what, and how each is called and drawn."""
+"""The kinds of parameter sharing in one table: which agents use which networks, and each kind's title and colour."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ Owners: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class SharingKind:
-    """One way of sharing."""
+    """One kind of sharing."""
 
     title: str
     """In tables, as the paper writes it."""
     name: str
     """In captions."""
     colour: str
+    """In figures."""
     owners: Callable[[Owners], tuple[Owners, Owners]]
-    """From the agents' types to the trunk and the head that each agent uses. Critics are owned as trunks are."""
+    """From the agents' types to the number of the trunk and of the head that each agent uses. A critic is shared like a
+    trunk."""
 
 
 def _one(types: Owners) -> Owners:

@@ -1,4 +1,4 @@
-"""Where the data stands (benchmarks/, in a checkout or in the package) and what tasks.yaml names."""
+"""Where benchmarks/ is (in a checkout of the repository or in the installed package) and what tasks.yaml defines."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# setup.py puts benchmarks/ and workflow/schemas/ here; the other files of a checkout are not installed.
+# setup.py copies benchmarks/ and workflow/schemas/ here; the other files of a checkout are not installed.
 PACKAGED = PACKAGE / "data"
-MARKS = ("benchmarks/tasks.yaml", "workflow/schemas/suite.schema.yaml")
+# Files by which a folder is recognised as a checkout.
+CHECKOUT_FILES = ("benchmarks/tasks.yaml", "workflow/schemas/suite.schema.yaml")
 
 
 def data_root() -> Path:
-    """The folder whose benchmarks/ and workflow/schemas/ count: the checkout, or the copy in the installed package."""
+    """The folder whose benchmarks/ and workflow/schemas/ are used: the checkout, or the installed package's copy."""
     return checkout() or PACKAGED
 
 
 def repository() -> Path:
-    """The checkout, for commands that work on one."""
-    found = checkout()
-    if found is None:
+    """The checkout; UserError where there is none, for commands that need one."""
+    folder = checkout()
+    if folder is None:
         raise UserError(f"this command works on a checkout of the repository, and {os.getcwd()} lies in none")
-    return found
+    return folder
 
 
 def checkout() -> Path | None:
@@ -38,7 +39,7 @@ def checkout() -> Path | None:
 @cache
 def _checkout(current: str) -> Path | None:
     for folder in (Path(current), *Path(current).parents, PACKAGE.parent):
-        if all((folder / name).is_file() for name in MARKS):
+        if all((folder / name).is_file() for name in CHECKOUT_FILES):
             return folder
     return None
 
@@ -61,15 +62,15 @@ def domains() -> tuple[str, ...]:
 
 
 def tasks(domain: str) -> tuple[str, ...]:
-    """Known tasks of a domain; empty where the task name is free."""
+    """Known tasks of a domain; empty where a task may have any name."""
     return tuple(catalogue()["domains"][domain]["tasks"] or ())
 
 
 def algorithms() -> tuple[str, ...]:
-    """The six algorithms."""
+    """Names of the algorithms."""
     return tuple(catalogue()["algorithms"])
 
 
 def variants(algorithm: str) -> dict[str, str]:
-    """Variants of an algorithm with a line on each."""
+    """Variants of an algorithm, with a line of text on each."""
     return {name: entry["about"] for name, entry in (catalogue()["variants"].get(algorithm) or {}).items()}

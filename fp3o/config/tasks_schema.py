@@ -1,4 +1,4 @@
-"""What benchmarks/tasks.yaml may hold. The first thing it may not is one line that names the place and the allowed."""
+"""Checks benchmarks/tasks.yaml: an unknown key or a bad value is a UserError naming its place and what is allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_MEMORY = 1 << 20
 
 
 def check_tasks(content: Mapping[str, Any], file: str) -> None:
-    """Raise UserError unless every key is known and every value is one its setting allows."""
+    """UserError unless every key is known and every value is one that its setting allows; `file` is for messages."""
     _Check(file).whole(content)
 
 
@@ -109,7 +109,7 @@ class _Check:
     def mapping(
         self, value: object, place: str, allowed: Collection[str] | None = None, required: bool = False
     ) -> dict[str, Any]:
-        """The value as a mapping with these keys at most (`required`: all of them); nothing counts as empty."""
+        """The value, checked to be a mapping with no keys but these (`required`: with all of them); None is empty."""
         if value is None and not required:
             return {}
         if not isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Reading YAML files people edit: a file that cannot mean what it says is an error of one line, never a hang.
+"""Reading hand-edited YAML files: mistakes and hostile input are a UserError of one line, never a hang.
 
-On top of the C parser: a key given twice, a key that is no text, aliases that expand without end, files and nestings
-larger than any real one are refused. Merge keys (`<<: *anchor`) work, a mapping's own keys win.
+Beyond what the parser refuses: a key given twice, a key that is not text, aliases that expand without end, and files,
+numbers or nestings larger than any real one. Merge keys (`<<: *anchor`) work; a mapping's own keys win.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_NODES = 100_000  # With every alias written out; the paper's suite has 1,00
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping a file holds."""
+    """The mapping at the top of a file."""
     try:
         size = path.stat().st_size
         text = path.read_text(encoding="utf-8") if size <= MOST_BYTES else ""
@@ -36,7 +36,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, name: str) -> dict[str, Any]:
-    """The mapping a text holds; `name` stands in messages."""
+    """The mapping at the top of a YAML text; `name` is for messages."""
     try:
         _check_depth(text, name)
         loader = LOADER(text)
@@ -51,7 +51,7 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
         raise UserError(f"{name}: not valid YAML: {' '.join(str(error).split())[:300]}") from error
     except UserError:
         raise
-    except (ValueError, OverflowError, RecursionError) as error:  # A number or date that none is.
+    except (ValueError, OverflowError, RecursionError) as error:  # Looks like a number or date and is none.
         raise UserError(f"{name}: not valid YAML: {' '.join(str(error).split())[:300]}") from error
     if not isinstance(content, dict):
         raise UserError(f"{name}: expected a mapping at the top")
@@ -70,15 +70,15 @@ def _check_depth(text: str, name: str) -> None:
 
 
 class _Checker:
-    """Walks the nodes before values are built from them."""
+    """Checks the parsed nodes before values are built from them."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.sizes: dict[int, int] = {}
-        """Of every node that was seen whole, with its aliases written out; 0 while it is being walked."""
+        """Nodes below and including each checked node, aliases counted as often as they occur; 0: being checked now."""
 
     def size(self, node: yaml.Node, place: str) -> int:
-        """How many nodes there are below and including this one."""
+        """Check a node and everything below it; how many nodes these are."""
         known = self.sizes.get(id(node))
         if known == 0:
             raise self.error(node, place, "an alias may not stand inside what it names")

@@ -1,4 +1,7 @@
-"""The actor: a trunk per trunk owner, a head per head owner, and the distribution over actions they give."""
+"""The actor: a trunk per trunk owner, a head per head owner, and the distribution over actions they compute.
+
+Axes: R replica, K agents at hand, C chunks of L steps, then features.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,41 @@ from torch import Tensor
 
 from fp3o.envs.interface import ActionSpec
 from fp3o.networks.sharing import Sharing
-from fp3o.networks.stacked import Layout, constant, folded, head, head_shapes, select, sigmoid, trunk, trunk_shapes
+from fp3o.networks.stacked import (
+    ParameterLayout,
+    constant,
+    folded,
+    head,
+    head_shapes,
+    select,
+    sigmoid,
+    trunk,
+    trunk_shapes,
+)
 
-STD_SCALE = 0.5  # the release's std y coef; its x coef is 1
+STD_SCALE = 0.5  # the release's setting `std_y_coef`; its `std_x_coef` is 1
 UNAVAILABLE = -1e10  # logit of an illegal choice, as in the release
 
 
 class Owners(NamedTuple):
-    """Rows used by the K agents at hand, [R, K] each; None where agent a uses row a."""
+    """Parameter rows of the K agents at hand, [R, K] each; None where agent a uses row a (nothing to gather)."""
 
     trunk: Tensor | None
     head: Tensor | None
 
 
 class Distribution(NamedTuple):
-    """Gaussian: mean and std [R, K, C, L, d]. Categorical: log-probabilities of all sub-actions side by side."""
+    """Distributions over actions. Gaussian: d independent dimensions. Categorical: one choice per sub-action."""
 
     location: Tensor
+    """Gaussian: mean [R, K, C, L, d]. Categorical: log-probabilities of all sub-actions' choices, concatenated."""
     std: Tensor | None
+    """Gaussian: [R, K, C, L, d]. Categorical: None."""
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Shapes and functions only; parameters are passed in as two flat buffers [R, owners, size]."""
+    """Shapes and functions of the actors; parameters are passed in, as two flat buffers [R, owners, size]."""
 
     observation_size: int
     action: ActionSpec
@@ -42,30 +57,31 @@ class Actor:
     gaussian_std: Literal["sigmoid", "exp"]
     sharing: Sharing
 
-    trunk_layout: Layout = field(init=False, repr=False, compare=False)
-    head_layout: Layout = field(init=False, repr=False, compare=False)
+    trunk_layout: ParameterLayout = field(init=False, repr=False, compare=False)
+    head_layout: ParameterLayout = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         shapes = head_shapes("head", self.hidden_size, self.action.parameters, 0.01)
         if self.action.kind == "gaussian":
-            # ψ starts at x coef = 1 (release: σ₀ = 0.5·sigmoid(1) = 0.366) or at 0 (on-policy: σ₀ = 1).
+            # Initial ψ: 1 in the release (σ₀ = 0.5·sigmoid(1) = 0.366), 0 in on-policy (σ₀ = 1).
             start = {"sigmoid": 1.0, "exp": 0.0}[self.gaussian_std]
             shapes["head.log_std"] = ((self.action.width,), constant(start))
-        object.__setattr__(self, "head_layout", Layout(shapes))
-        trunk = Layout(trunk_shapes(self.observation_size, self.hidden_size, self.recurrent))
+        object.__setattr__(self, "head_layout", ParameterLayout(shapes))
+        trunk = ParameterLayout(trunk_shapes(self.observation_size, self.hidden_size, self.recurrent))
         object.__setattr__(self, "trunk_layout", trunk)
 
     def initialise(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Initial parameters of one replica: trunks [owners, size], then heads [owners, size]."""
         trunks = self.trunk_layout.initialise(self.sharing.trunks, generator)
         return trunks, self.head_layout.initialise(self.sharing.heads, generator)
 
     def rows(self, trunks: Tensor, heads: Tensor, owners: Owners) -> dict[str, Tensor]:
-        """Named parameters that the agents at hand use, trunk first, [R, K or 1, *shape] each."""
+        """Named parameters of the K agents at hand, trunk first, [R, K or 1, *shape] each (see `select`)."""
         trunk, head = select(trunks, owners.trunk), select(heads, owners.head)
         return self.trunk_layout.views(trunk) | self.head_layout.views(head)
 
     def layers(self, p: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Weights derived from the parameters, computed once per change of them: folded layers, and σ."""
+        """Weights derived from the parameters (`folded`) and σ, computed once per change of them."""
         sigma = {"std": self.std(p["head.log_std"])} if self.action.kind == "gaussian" else {}
         return folded(p, "head.{}") | sigma
 
@@ -77,7 +93,10 @@ class Actor:
         hidden: Tensor | None,
         keep: Tensor | None,
     ) -> tuple[Distribution, Tensor | None]:
-        """What agents would do: observation [R, K, C, L, O] → distribution, and the GRU state after the last step."""
+        """π(·|o) for observations [R, K, C, L, O], and the GRU state after the last step.
+
+        available [R, K, C, L, D] bool: legal choices. hidden and keep as for `trunk`.
+        """
         features, hidden = trunk(layers, observation, hidden, keep)
         outputs = head(layers, "head", features, self.action.parameters)
         if self.action.kind == "gaussian":
@@ -88,12 +107,15 @@ class Actor:
         return Distribution(torch.cat(parts, -1) if len(parts) > 1 else parts[0], None), hidden
 
     def std(self, psi: Tensor) -> Tensor:
-        """σ from ψ [R, K or 1, d], shaped to broadcast over chunks and time."""
+        """σ from the parameter ψ [R, K or 1, d], shaped [R, K or 1, 1, 1, d] to broadcast over chunks and time."""
         sigma = STD_SCALE * sigmoid(psi) if self.gaussian_std == "sigmoid" else torch.exp(psi)
         return sigma[:, :, None, None]
 
     def log_prob(self, d: Distribution, action: Tensor, used: Tensor | None = None) -> Tensor:
-        """log π of the joint action of each agent, [R, K, C, L]: dimensions or sub-actions add up."""
+        """log π of each agent's action [R, K, C, L, …], summed over its dimensions or sub-actions: [R, K, C, L].
+
+        used: 1 for action dimensions that exist, 0 for padding; broadcasts to the action. None: all exist.
+        """
         if d.std is None:
             parts = d.location.split(self.action.sizes, -1)
             chosen = [part.gather(-1, action[..., i : i + 1].long()) for i, part in enumerate(parts)]
@@ -102,7 +124,7 @@ class Actor:
         return _sum(per_dimension, used)
 
     def entropy(self, d: Distribution, used: Tensor | None = None) -> Tensor:
-        """Entropy [R, K, C, L]: dimensions add up; sub-actions are averaged, as on-policy does for MPE."""
+        """Entropy [R, K, C, L]: summed over dimensions, averaged over sub-actions (as on-policy does for MPE)."""
         if d.std is None:
             parts = [-(part.exp() * part).sum(-1) for part in d.location.split(self.action.sizes, -1)]
             return torch.stack(parts).mean(0) if len(parts) > 1 else parts[0]
@@ -121,7 +143,7 @@ class Actor:
             return d.location + d.std * noise
         choices = []
         for i, part in enumerate(d.location.split(self.action.sizes, -1)):
-            # Inverse of the cumulative distribution; the total guards against a sum that rounds below the noise.
+            # Inverse transform sampling. Scaled by the total probability, which may round to less than the noise.
             cumulative = part.exp().cumsum(-1)
             threshold = noise[..., i : i + 1] * cumulative[..., -1:]
             choices.append((cumulative <= threshold).sum(-1, keepdim=True))

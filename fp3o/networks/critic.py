@@ -9,52 +9,58 @@ import torch
 from torch import Tensor
 
 from fp3o.networks.sharing import Sharing
-from fp3o.networks.stacked import Layout, folded, head, head_shapes, select, trunk, trunk_shapes
+from fp3o.networks.stacked import ParameterLayout, folded, head, head_shapes, select, trunk, trunk_shapes
 
 
 @dataclass(frozen=True)
 class Critic:
-    """V of each agent from its critic input; parameters are one flat buffer [R, trunk owners, size]."""
+    """Shapes and functions of the critics; parameters are passed in, as one flat buffer [R, trunk owners, size]."""
 
     state_size: int
     hidden_size: int
     recurrent: bool
     sharing: Sharing
 
-    layout: Layout = field(init=False, repr=False, compare=False)
+    layout: ParameterLayout = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         shapes = trunk_shapes(self.state_size, self.hidden_size, self.recurrent)
-        object.__setattr__(self, "layout", Layout(shapes | head_shapes("v_out", self.hidden_size, 1, 1.0)))
+        layout = ParameterLayout(shapes | head_shapes("v_out", self.hidden_size, 1, 1.0))
+        object.__setattr__(self, "layout", layout)
 
     def initialise(self, generator: torch.Generator) -> Tensor:
+        """Initial parameters of one replica, [trunk owners, size]."""
         return self.layout.initialise(self.sharing.trunks, generator)
 
     def rows(self, flat: Tensor, owners: Tensor | None) -> dict[str, Tensor]:
-        """Named parameters that the agents at hand use, [R, K or 1, *shape] each."""
+        """Named parameters of K agents with these owners [R, K], [R, K or 1, *shape] each (see `select`)."""
         return self.layout.views(select(flat, owners))
 
     def layers(self, p: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Weights derived from the parameters, computed once per change of them."""
+        """Weights derived from the parameters (`folded`), computed once per change of them."""
         return folded(p, "v_out.{}")
 
     def value(
         self, layers: dict[str, Tensor], state: Tensor, hidden: Tensor | None, keep: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Normalised values [R, K, C, L] of states [R, K, C, L, S], and the GRU state after the last step."""
+        """V in units of the normaliser, [R, K, C, L], of states [R, K, C, L, S]; and the GRU state after the last step.
+
+        Arguments as for `trunk`.
+        """
         features, hidden = trunk(layers, state, hidden, keep)
         return head(layers, "v_out", features, 1).squeeze(-1), hidden
 
 
+# Of the value normaliser, as in on-policy (MAPPO's code).
 DECAY = 0.99999
 VARIANCE_FLOOR = 1e-2
-SMALLEST_WEIGHT = 1e-5  # before the first update the std reads 0.1, as in on-policy
+SMALLEST_WEIGHT = 1e-5  # avoids 0/0: before the first update the std is √VARIANCE_FLOOR = 0.1
 
 
 class Normaliser(NamedTuple):
-    """Running mean and mean square of value targets, [R, trunk owners] each, debiased as Adam's moments are.
+    """Running mean and mean square of critic targets, [R, trunk owners] each, debiased as Adam's moments are.
 
-    Called PopArt in the release, but the output layer is never rescaled.
+    The release calls it PopArt, but never rescales the output layer, which is what PopArt adds.
     """
 
     mean_sum: Tensor

@@ -1,4 +1,4 @@
-"""Who owns which parameters: two owner vectors (their names: fp3o/config/sharings.py)."""
+"""Which agent uses which parameters, as two owner vectors; fp3o/config/sharings.py names the kinds of sharing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fp3o.errors import UserError, unknown
 
 @dataclass(frozen=True)
 class Sharing:
-    """trunk[a], head[a]: the parameter row agent a uses. Critics are owned as trunks are."""
+    """trunk[a] and head[a] are the parameter rows (owners) that agent a uses. A critic has the owner of the trunk."""
 
     trunk: tuple[int, ...]
     head: tuple[int, ...]

@@ -1,7 +1,7 @@
-"""Layers over a stack of networks: parameters are [R, P, …] (replica, owner), data [R, P, rows, features].
+"""Layers of many networks at once: parameters are [R, P, …] (R replicas, P owners), data [R, P, rows, features].
 
-A network's parameters are rows of one flat buffer with named views, so that Adam, gradient norms, masks and checkpoints
-are a handful of operations whatever the number of seeds and owners.
+All parameters of a network are one row of a flat buffer [R, P, size], and named tensors are views of it. So Adam,
+gradient norms, masks and checkpoints are a few operations whatever the number of seeds and owners.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor
 Initialiser = Callable[[Tensor, torch.Generator], None]
 
 
-class Layout:
-    """Named shapes inside one row of a flat buffer, with how each is initialised."""
+class ParameterLayout:
+    """Names, shapes and places of the parameters in one row of a flat buffer, and how each is initialised."""
 
     def __init__(self, shapes: Mapping[str, tuple[tuple[int, ...], Initialiser]]) -> None:
         self.entries: dict[str, tuple[int, tuple[int, ...]]] = {}
@@ -28,18 +28,18 @@ class Layout:
             self.size += torch.Size(shape).numel()
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """[…, size] → {name: […, *shape]}, sharing memory."""
+        """[…, size] → {name: […, *shape]}, views of the same memory."""
         return {
             name: flat[..., start : start + torch.Size(shape).numel()].unflatten(-1, shape)
             for name, (start, shape) in self.entries.items()
         }
 
     def joined(self, parts: Sequence[Tensor]) -> Tensor:
-        """The inverse of `views`: one tensor [R, P, *shape] per entry → [R, P, size]."""
+        """The inverse of `views`: one tensor [R, P, *shape] per name, in their order → [R, P, size]."""
         return torch.cat([part.flatten(2) for part in parts], -1)
 
     def initialise(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Fresh parameters [rows, size]; every row is drawn by itself."""
+        """Initial parameters [rows, size]; the rows are drawn one after the other."""
         flat = torch.zeros(rows, self.size)
         for row in flat:
             for name, view in self.views(row).items():
@@ -48,7 +48,7 @@ class Layout:
 
 
 def orthogonal(gain: float) -> Initialiser:
-    """Orthogonal weights as the release draws them: of the [out, in] matrix; we store [in, out]."""
+    """Orthogonal weights, drawn as an [out, in] matrix as in the release and stored transposed, [in, out]."""
 
     def fill(weight: Tensor, generator: torch.Generator) -> None:
         matrix = torch.empty(weight.shape[::-1])
@@ -66,7 +66,8 @@ def constant(value: float) -> Initialiser:
 
 
 def select(flat: Tensor, owners: Tensor | None) -> Tensor:
-    """The rows [R, K, size] that K agents use, or [R, 1, size] where one row serves them all (rows then fold)."""
+    """Parameters [R, K, size] of K agents; [R, 1, size] where all agents use one row: `trunk` then treats the samples
+    of all agents as one batch."""
     replicas, rows, size = flat.shape
     if rows == 1 or owners is None:
         return flat
@@ -74,7 +75,7 @@ def select(flat: Tensor, owners: Tensor | None) -> Tensor:
 
 
 def collect(selected: Tensor, owners: Tensor | None, rows: int) -> Tensor:
-    """The transpose of `select`, for gradients: agents that share a row add up, [R, K, size] → [R, rows, size]."""
+    """The transpose of `select`: gradients of agents that share a row are summed, [R, K, size] → [R, rows, size]."""
     if rows == 1 or owners is None:
         return selected
     replicas, _, size = selected.shape
@@ -83,24 +84,25 @@ def collect(selected: Tensor, owners: Tensor | None, rows: int) -> Tensor:
 
 
 def _flat_rows(owners: Tensor, rows: int) -> Tensor:
+    """Owners [R, K], numbers in 0 … rows − 1 → row numbers [R·K] into a buffer [R·rows, size]."""
     return (owners + rows * torch.arange(len(owners), device=owners.device)[:, None]).flatten()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """[R, P, rows, in] → [R, P, rows, out]."""
-    # Not baddbmm: it copies the bias to all rows first, and a compiler cannot fuse that with what follows.
+    """x·W + b of every network: [R, P, rows, in] → [R, P, rows, out]."""
+    # Not baddbmm: it copies the bias to all rows first, and torch.compile cannot fuse that with what follows.
     y = product(x.flatten(0, 1), weight.flatten(0, 1)).view(*x.shape[:-1], -1)
     return y.add_(bias[:, :, None])
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
-    """torch.bmm, in the way that suits the device."""
+    """torch.bmm; on a GPU with a faster gradient of the weight (`split_product`)."""
     return split_product(x, weight) if x.is_cuda else torch.bmm(x, weight)
 
 
-# A weight's gradient is one long sum over rows per network, so few networks leave a GPU idle: in pieces of this many
-# rows at least, HalfCheetah's step under full sharing took 0.18 instead of 0.24 ms (5 seeds) and 0.24 instead of 0.33
-# (20 seeds) side by side on an H200.
+# A weight's gradient is one long sum over rows per network, and few networks leave most of a GPU idle. Summed in pieces
+# of at least this many rows, HalfCheetah's step under full sharing took 0.18 instead of 0.24 ms (5 seeds) and 0.24
+# instead of 0.33 ms (20 seeds) on an H200.
 ROWS_PER_PIECE, MOST_PIECES = 100, 32
 
 
@@ -121,26 +123,28 @@ class _SplitProduct(torch.autograd.Function):
 
 
 def split_product(x: Tensor, weight: Tensor) -> Tensor:
-    """torch.bmm, whose gradient for the weight is summed over pieces of the rows."""
-    found: Tensor = _SplitProduct.apply(x, weight)  # type: ignore[no-untyped-call]
-    return found
+    """torch.bmm whose gradient of the weight is computed for pieces of the rows in parallel, then summed."""
+    result: Tensor = _SplitProduct.apply(x, weight)  # type: ignore[no-untyped-call]
+    return result
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    """1/(1 + e⁻ˣ) by tanh: torch.sigmoid rounds the last few elements of an array differently from the others, so that
-    a seed by itself and the same seed in a stack would differ."""
+    """1/(1 + e⁻ˣ), computed by tanh. torch.sigmoid rounds the last few elements of an array differently from the
+    others, so a seed trained alone and the same seed trained beside others would differ in the last bit."""
     return 0.5 * torch.tanh(0.5 * x) + 0.5
 
 
 def standardised(x: Tensor) -> Tensor:
-    """Layer normalisation over features (ε = 1e-5) without scale and shift, which `folded` moves into what follows."""
+    """Layer normalisation over features (ε = 1e-5) without its scale and shift: `folded` puts those into the next
+    linear layer."""
     return F.layer_norm(x, x.shape[-1:])
 
 
 def folded(p: dict[str, Tensor], head: str) -> dict[str, Tensor]:
-    """Linear layers with the scale and shift of the LayerNorm before each multiplied in.
+    """Parameters by name with each LayerNorm's scale and shift multiplied into the linear layer after it.
 
-    The same function of the same parameters, but the work is per weight instead of per sample.
+    The network computes the same function, but scaling costs work per weight instead of per sample. `head`: name of the
+    output layer's parameters, with {} for weight or bias.
     """
     layers = {name: x for name, x in p.items() if "norm" not in name}
     pairs = [("feature_norm", "fc1.{}"), ("fc1_norm", "fc2.{}")]
@@ -150,8 +154,8 @@ def folded(p: dict[str, Tensor], head: str) -> dict[str, Tensor]:
         bias = bias + (p[f"{norm}.bias"][..., None] * weight).sum(-2)
         weight = p[f"{norm}.weight"][..., None] * weight
         if weight.shape[-1] == 1:
-            # A product with one column takes another BLAS routine when it stands alone than in a batch; padded to two
-            # columns a seed by itself and the same seed in a stack agree bit for bit.
+            # For matrices with one column torch calls another BLAS routine for one network than for several. Padded to
+            # two columns, a seed alone and the same seed beside others agree bit for bit.
             weight, bias = F.pad(weight, (0, 1)), F.pad(bias, (0, 1))
         layers |= {layer.format("weight"): weight, layer.format("bias"): bias}
     return layers
@@ -169,7 +173,8 @@ def _dense(name: str, inputs: int, outputs: int, gain: float) -> dict[str, tuple
 
 
 def trunk_shapes(inputs: int, hidden: int, recurrent: bool) -> dict[str, tuple[tuple[int, ...], Initialiser]]:
-    """The release's trunk: input LayerNorm, two linear layers each followed by ReLU and LayerNorm, then maybe a GRU."""
+    """Parameters of the release's trunk: LayerNorm of the input, two linear layers each followed by ReLU and LayerNorm,
+    and with `recurrent` a GRU followed by LayerNorm."""
     shapes = _norm("feature_norm", inputs)
     for name, size in (("fc1", inputs), ("fc2", hidden)):
         shapes |= _dense(name, size, hidden, 2**0.5) | _norm(f"{name}_norm", hidden)
@@ -183,16 +188,18 @@ def trunk_shapes(inputs: int, hidden: int, recurrent: bool) -> dict[str, tuple[t
 
 
 def head_shapes(name: str, hidden: int, outputs: int, gain: float) -> dict[str, tuple[tuple[int, ...], Initialiser]]:
+    """Parameters of the last linear layer."""
     return _dense(name, hidden, outputs, gain)
 
 
 def trunk(p: dict[str, Tensor], x: Tensor, hidden: Tensor | None, keep: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Standardised features of chunks [R, K, C, L, in] → [R, K, C, L, H] from folded layers, and the last GRU state.
+    """Features [R, K, C, L, H] of inputs [R, K, C, L, in], C chunks of L steps, and the GRU state after the last step.
 
-    hidden [R, K, C, H] is the state before the first step; keep [R, K, C, L] is 0 where a step starts an episode.
+    p: parameters from `folded`. hidden [R, K, C, H]: GRU state before the first step. keep [R, K, C, L]: 0 where a step
+    starts an episode and the state is reset.
     """
     replicas, agents, chunks, length, _ = x.shape
-    owners = p["fc1.bias"].shape[1]  # 1: all agents fold into the rows of one network
+    owners = p["fc1.bias"].shape[1]  # 1 where all agents use one network: their samples form one batch
     x = standardised(x.reshape(replicas, owners, -1, x.shape[-1]))
     x = standardised(F.relu(linear(x, p["fc1.weight"], p["fc1.bias"])))
     x = standardised(F.relu(linear(x, p["fc2.weight"], p["fc2.bias"])))
@@ -212,6 +219,7 @@ def trunk(p: dict[str, Tensor], x: Tensor, hidden: Tensor | None, keep: Tensor |
 
 
 def _gru_step(p: dict[str, Tensor], inputs: Tensor, state: Tensor) -> Tensor:
+    """torch.nn.GRUCell; `inputs` [R, P, rows, 3H] are the gates' contributions from the input."""
     recurrent = linear(state, p["gru.weight_hh"], p["gru.bias_hh"])
     size = state.shape[-1]
     input_gates, input_new = inputs.split((2 * size, size), -1)

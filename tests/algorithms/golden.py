@@ -16,7 +16,7 @@ from fp3o.algorithms.turns import Rollout
 from fp3o.config.settings import Settings
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.networks.sharing import sharing
-from fp3o.networks.stacked import Layout
+from fp3o.networks.stacked import ParameterLayout
 from fp3o.training.randomness import Draws
 from fp3o.training.state import Parameters
 from fp3o.training.update import Learner, networks
@@ -145,7 +145,7 @@ def _settings(meta: dict[str, Any], algorithm: str) -> Settings:
     )
 
 
-def weights(arrays: Any, prefix: str, layout: Layout, owners: int) -> Tensor:
+def weights(arrays: Any, prefix: str, layout: ParameterLayout, owners: int) -> Tensor:
     """Recorded weights of a network as our flat buffer [1, owners, size]; recorded matrices are (out, in)."""
     flat = torch.zeros(1, owners, layout.size)
     for name, view in layout.views(flat).items():

@@ -13,7 +13,7 @@ from fp3o.envs.interface import ActionSpec
 from fp3o.networks.actor import Actor, Owners
 from fp3o.networks.critic import Critic
 from fp3o.networks.sharing import SHARINGS, sharing
-from fp3o.networks.stacked import Layout, split_product
+from fp3o.networks.stacked import ParameterLayout, split_product
 from fp3o.training.update import initialise, networks
 
 REPLICAS, CHUNKS, LENGTH = 2, 4, 3
@@ -49,7 +49,7 @@ class PlainHead(nn.Module):
         setattr(self, name, layer)
 
 
-def tied(module: nn.Module, layout: Layout, row: Tensor) -> nn.Module:
+def tied(module: nn.Module, layout: ParameterLayout, row: Tensor) -> nn.Module:
     """The module with the parameters of a row of a flat buffer."""
     views = layout.views(row)
     for name, parameter in module.named_parameters():
@@ -58,7 +58,7 @@ def tied(module: nn.Module, layout: Layout, row: Tensor) -> nn.Module:
     return module
 
 
-def gradient_row(module: nn.Module, layout: Layout, row: Tensor) -> None:
+def gradient_row(module: nn.Module, layout: ParameterLayout, row: Tensor) -> None:
     """Add the module's gradients into a row of a flat buffer."""
     views = layout.views(row)
     for name, parameter in module.named_parameters():

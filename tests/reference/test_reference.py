@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fp3o.algorithms import turns
 from fp3o.config.settings import Settings
 from fp3o.networks.sharing import SHARINGS
-from fp3o.networks.stacked import Layout
+from fp3o.networks.stacked import ParameterLayout
 from fp3o.reference.common import Actor, CategoricalHead, Critic, GaussianHead, Hyperparameters, Rollout, trunk
 from fp3o.reference.fp3o import FP3O
 from fp3o.reference.mappo import MAPPO
@@ -70,7 +70,7 @@ def weights(module: nn.Module) -> list[nn.Parameter]:
 
 
 @torch.no_grad()
-def tie(module: nn.Module, layout: Layout, row: Tensor) -> None:
+def tie(module: nn.Module, layout: ParameterLayout, row: Tensor) -> None:
     for weight, view in zip(weights(module), layout.views(row).values(), strict=True):
         weight.copy_(view.T if view.dim() == 2 else view)
 
