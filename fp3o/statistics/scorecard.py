@@ -187,7 +187,7 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
     compared = [entry.comparison for entry in entries.values() if entry.comparison]
     claims = [
         {"name": claim.name, "claim": claim.text, "source": claim.source, **finding._asdict(), "words": finding.words}
-        for claim, finding in [*ledger(data), *([cost.claim(costs)] if costs else [])]
+        for claim, finding in [*ledger(data), cost.claim(costs)]
     ]
     return {
         "suite": data.suite.name,

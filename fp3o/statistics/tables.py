@@ -114,6 +114,30 @@ class Table:
     def entries(self) -> list[Entry]:
         return [entry for row in self.rows for entry in row.entries]
 
+    @property
+    def has_difficulty(self) -> bool:
+        """Whether any task is rated: the paper rates its SMAC maps."""
+        return any(row.difficulty for row in self.rows)
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether any task says if its agents are alike (HO, homogeneous) or not (HE, heterogeneous)."""
+        return any(row.agents for row in self.rows)
+
+    def column_title(self, label: str) -> str:
+        """The algorithm's name; a control is marked as ours."""
+        return algorithm_title(label) + (" — ours" if label in self.controls else "")
+
+    def framed(self, first: Sequence[str], difficulty: str, middle: Iterable[str], agents: str) -> list[str]:
+        """A line of the table: difficulty before the algorithms and agents after them, where the table has them."""
+        rating, team = [difficulty] * self.has_difficulty, [agents] * self.has_agents
+        return [*first, *rating, *middle, *team]
+
+    @property
+    def header(self) -> list[str]:
+        """Titles of all columns but the first, which a writer may name its own way."""
+        return self.framed(["Task"], "Difficulty", map(self.column_title, self.columns), "Agent")
+
 
 # --- Building -----------------------------------------------------------------------------------------------------
 
@@ -348,17 +372,13 @@ def _csv_fields(entry: Entry) -> list[str]:
 
 def to_markdown(table: Table) -> str:
     """Ours above the published number and the verdict, cell by cell."""
-    header = ["Sharing", "Task", *(_column_title(table, label) for label in table.columns)]
+    header = ["Sharing", *table.header]
     lines = [f"**{table.name}** {table.caption}".rstrip(), ""]
     lines += ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     for row in table.rows:
-        cells = [row.sharing, row.title, *(_markdown_cell(entry) for entry in row.entries)]
-        lines.append("| " + " | ".join(cells) + " |")
+        cells = table.framed([row.title], row.difficulty, map(_markdown_cell, row.entries), row.agents)
+        lines.append("| " + " | ".join([row.sharing, *cells]) + " |")
     return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]) + "\n"
-
-
-def _column_title(table: Table, label: str) -> str:
-    return algorithm_title(label) + (" — ours" if label in table.controls else "")
 
 
 def _markdown_cell(entry: Entry) -> str:
@@ -383,24 +403,21 @@ VERDICT_MARKS = {"consistent": "$=$", "undecided": "?", "ours higher": r"$\uparr
 
 def to_latex(table: Table) -> str:
     """Booktabs, the paper's columns and marks; under each row the published numbers with the verdict's sign."""
-    rated = any(row.difficulty for row in table.rows)
-    agents = any(row.agents for row in table.rows)
     compared = any(entry.published for entry in table.entries)
-    columns = "l l" + (" l" if rated else "") + " c" * len(table.columns) + (" c" if agents else "")
-    head = ["Network", "Task", *(["Difficulty"] if rated else []), *(_column_title(table, c) for c in table.columns)]
-    lines = [r"\begin{table}", r"\small\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-    lines.append(" & ".join(_escape(text) for text in [*head, *(["Agent"] if agents else [])]) + r" \\")
+    columns = ["l", *table.framed(["l"], "l", "c" * len(table.columns), "c")]
+    lines = [r"\begin{table}", r"\small\centering", rf"\begin{{tabular}}{{{' '.join(columns)}}}", r"\toprule"]
+    lines.append(" & ".join(map(_escape, ["Network", *table.header])) + r" \\")
     for sharing, group in groupby(table.rows, key=lambda row: row.sharing):
         members = list(group)
         height = len(members) * (2 if compared else 1)
         lines += [r"\midrule", rf"\multirow{{{height}}}{{*}}{{{SHARINGS[sharing].title}}}"]
         for row in members:
-            rating = [_escape(row.difficulty)] if rated else []
-            ours = ["", _escape(row.title), *rating, *map(_latex_ours, row.entries), *([row.agents] if agents else [])]
+            task, rating = _escape(row.title), _escape(row.difficulty)
+            ours = table.framed(["", task], rating, map(_latex_ours, row.entries), row.agents)
             lines.append(" & ".join(ours).strip() + r" \\")
             if compared:
-                theirs = ["", r"\tiny paper", *([""] if rated else []), *map(_latex_published, row.entries)]
-                lines.append(" & ".join([*theirs, *([""] if agents else [])]).strip() + r" \\")
+                theirs = table.framed(["", r"\tiny paper"], "", map(_latex_published, row.entries), "")
+                lines.append(" & ".join(theirs).strip() + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     signs = r" $=$ consistent, $\uparrow$ $\downarrow$ differs (ours higher, lower), ? undecided." if compared else ""
     lines.append(rf"\caption{{{_escape(' '.join([f'{table.caption}.', *table.notes]))}{signs}}}")

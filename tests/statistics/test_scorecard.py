@@ -62,6 +62,13 @@ def test_rank_agreement(card: dict[str, Any]) -> None:
     assert found["published_best_is_our_best"] == 1
 
 
+def test_claims_are_numbered_without_gaps(card: dict[str, Any]) -> None:
+    """That of cost too, where nothing was measured."""
+    assert [claim["name"] for claim in card["claims"]] == [f"C{k}" for k in range(1, len(card["claims"]) + 1)]
+    (cost_claim,) = [claim for claim in card["claims"] if claim["name"] == "C12"]
+    assert (cost_claim["words"], cost_claim["found"], cost_claim["needed"]) == ("not run", 0, 24)
+
+
 def test_aggregates_use_the_papers_scale(card: dict[str, Any]) -> None:
     low, high = scorecard.scale("mamujoco", "halfcheetah-6x1")
     assert (low, high) == (2683.5, 4879.3)

@@ -72,6 +72,18 @@ def test_rows_that_the_approximation_table_repeats_keep_difficulty_and_agents(da
         assert all(agents for _, agents in printed.values())
 
 
+def test_difficulty_and_agents_stand_in_markdown_where_the_paper_has_them(data: SuiteRuns) -> None:
+    def lines(name: str) -> list[list[str]]:
+        return [line.strip("| ").split(" | ") for line in tables.to_markdown(build(data, name)).splitlines()]
+
+    smac, mamujoco, mpe = lines("table-smac"), lines("table-mamujoco"), lines("table-mpe")
+    assert smac[2][:3] == ["Sharing", "Task", "Difficulty"]
+    assert [smac[2][-1], mamujoco[2][-1]] == ["Agent", "Agent"]
+    assert any(line[:3] + line[-1:] == ["full", "3s5z", "Hard", "HE"] for line in smac)
+    assert mamujoco[2][2] == "FP3O"  # its tasks are not rated
+    assert "Agent" not in mpe[2]
+
+
 def test_verdicts_and_marks(data: SuiteRuns) -> None:
     lines = lines_of(build(data, "table-mamujoco"))
     assert lines[f"{CHEETAH}/fp3o"]["verdict"] == "consistent"
