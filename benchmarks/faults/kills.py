@@ -189,6 +189,9 @@ class Save(InCheckout):
             shutil.copytree(runs, self._trained)
         shutil.copytree(self._trained, runs, dirs_exist_ok=True)
 
+    def recover(self, place: Path) -> None:
+        (place / ".git" / "index.lock").unlink(missing_ok=True)  # of a killed git
+
     def after_round(self, place: Path) -> int:
         clone = place.with_name(f"{place.name}-clone")
         _call(["git", "clone", "--quiet", str(place), str(clone)], place)

@@ -243,6 +243,8 @@ def git(command: Sequence[str], paths: Iterable[Path]) -> None:
     )
     if done.returncode:
         detail = (done.stderr or done.stdout).strip()[-300:]
+        if "index.lock" in (done.stderr or done.stdout):
+            detail = "another git process runs here, or one was killed: delete .git/index.lock if none does"
         raise UserError(f"`git {command[0]}` failed: {detail}; the runs are stored, the same command completes it")
 
 

@@ -175,6 +175,15 @@ def test_a_damaged_run_is_named_and_not_saved(clone: Path, damage: str) -> None:
     assert changed == {f"{CELL}/{folder.parent.name}/seed-1/run.json"}
 
 
+def test_a_lock_that_a_killed_git_left_is_named_and_the_same_command_completes(clone: Path) -> None:
+    publish(CELL, 3, ended="2026-02-02T00:00:00Z")
+    Path(".git/index.lock").touch()
+    with pytest.raises(UserError, match=r"`git add` failed: .*delete \.git/index\.lock .*the same command completes it"):
+        store.save("More")
+    Path(".git/index.lock").unlink()
+    assert any(line.startswith("committed: ") for line in store.save("More").lines)
+
+
 def test_the_store_in_git_has_a_limit_and_keeps_to_it(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = sum(path.stat().st_size for path in stored())
     monkeypatch.setattr(store, "STORE_LIMIT", size + 1000)
