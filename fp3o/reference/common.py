@@ -1,7 +1,7 @@
-"""What the three pages share: networks, advantages, the value normaliser, one step of all actors or all critics.
+"""What ppo.py, mappo.py and fp3o.py have in common: networks, advantages, value normaliser, gradient steps.
 
-Networks are MLPs: the GRU would double these files and changes nothing in the algorithms. Parameters are shared by
-putting one object into a list several times:
+Networks are MLPs: a GRU would double these files and changes nothing in the algorithms. Agents share parameters by
+having the same object in the list of actors or critics:
 
     none      actors = [Actor(trunk(o, h), CategoricalHead(h, d)) for _ in range(n)]    critics = [Critic(s, h), …]
     partial   body = trunk(o, h)
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributions import Categorical, Distribution, Independent, Normal
 
-Permutation = Callable[[int], Tensor]  # an order of that many samples, such as torch.randperm
+Permutation = Callable[[int], Tensor]  # n → a random order of 0 … n − 1, such as torch.randperm
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -44,7 +44,7 @@ class Hyperparameters:
 
 
 class Rollout(NamedTuple):
-    """What one agent lived through: T steps in each of N environments, under the policy π_k."""
+    """The experience of one agent: T steps in each of N environments, under the policy π_k."""
 
     observation: Tensor  # [T, N, O]
     available: Tensor | None  # [T, N, D] bool: legal choices, of categorical actions
@@ -53,13 +53,13 @@ class Rollout(NamedTuple):
     alive: Tensor  # [T, N] 1, or 0 where the agent was dead
     reward: Tensor  # [T, N]
     continues: Tensor  # [T, N] 0 where the episode ended at this step
-    state: Tensor  # [T, N, S] what the critic sees
-    value: Tensor  # [T, N] as the critic put it out: normalised
-    next_value: Tensor  # [N] likewise, after the last step
+    state: Tensor  # [T, N, S] critic input
+    value: Tensor  # [T, N] critic output, in units of the value normaliser
+    next_value: Tensor  # [N] likewise, of the state after the last step
 
 
 class Samples(NamedTuple):
-    """One agent's steps in a row, B = T·N of them or those of a minibatch."""
+    """Steps of one agent along one axis: all B = T·N of them, or those of a minibatch."""
 
     observation: Tensor
     available: Tensor | None
@@ -72,6 +72,7 @@ class Samples(NamedTuple):
     advantage: Tensor  # standardised
 
     def at(self, rows: Tensor) -> Samples:
+        """The samples with these numbers: a minibatch."""
         return Samples._make(None if x is None else x[rows] for x in self)
 
 
@@ -90,7 +91,7 @@ def trunk(inputs: int, hidden: int) -> nn.Sequential:
 
 
 class CategoricalHead(nn.Module):
-    """A choice among those available."""
+    """Categorical policy over the available choices."""
 
     def __init__(self, hidden: int, choices: int) -> None:
         super().__init__()
@@ -102,7 +103,7 @@ class CategoricalHead(nn.Module):
 
 
 class GaussianHead(nn.Module):
-    """Independent dimensions; σ = 0.5·sigmoid(ψ) does not depend on the observation."""
+    """Gaussian policy with independent dimensions; σ = 0.5·sigmoid(ψ) does not depend on the observation."""
 
     def __init__(self, hidden: int, dimensions: int) -> None:
         super().__init__()
@@ -126,7 +127,7 @@ class Actor(nn.Module):
 
 
 class Critic(nn.Module):
-    """V(s) in normalised units, and the normaliser that has these units."""
+    """V(s), in units of its value normaliser."""
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
@@ -166,7 +167,8 @@ class ValueNormaliser:
 
 
 def gae(reward: Tensor, value: Tensor, next_value: Tensor, continues: Tensor, gamma: float, lam: float) -> Tensor:
-    """Â_t = δ_t + γλ·Â_{t+1} with δ_t = R_t + γ·V(s_{t+1}) − V(s_t), nothing crossing the end of an episode; [T, N]."""
+    """GAE [T, N]: Â_t = δ_t + γλ·Â_{t+1} with δ_t = R_t + γ·V(s_{t+1}) − V(s_t); where an episode ends, the terms of
+    t + 1 are 0. next_value [N] is V after the last step."""
     advantage, following = torch.zeros_like(reward), torch.zeros_like(next_value)
     for t in reversed(range(len(reward))):
         delta = reward[t] + gamma * continues[t] * next_value - value[t]
@@ -176,7 +178,7 @@ def gae(reward: Tensor, value: Tensor, next_value: Tensor, continues: Tensor, ga
 
 
 def estimate(rollout: Rollout, critic: Critic, p: Hyperparameters) -> Samples:
-    """Advantages and critic targets of one agent, once per iteration."""
+    """One agent's rollout as samples, with advantages and critic targets; called once per iteration."""
     value, next_value = (critic.normaliser.denormalise(v) for v in (rollout.value, rollout.next_value))
     advantage = gae(rollout.reward, value, next_value, rollout.continues, p.gamma, p.gae_lambda)
     live = advantage[rollout.alive > 0]
@@ -195,22 +197,22 @@ def estimate(rollout: Rollout, critic: Critic, p: Hyperparameters) -> Samples:
 
 
 def value_loss(value: Tensor, old: Tensor, target: Tensor, p: Hyperparameters) -> Tensor:
-    """The larger of the Huber errors of V and of V clipped to within ±ε of the rollout's, averaged."""
+    """PPO's clipped value loss: the larger Huber loss of V and of V clipped to within ±ε of `old`, averaged."""
     near = old + (value - old).clamp(-p.clip, p.clip)
     return torch.max(*(F.huber_loss(v, target, reduction="none", delta=p.huber_delta) for v in (value, near))).mean()
 
 
 def distinct(modules: Iterable[Module]) -> list[Module]:
-    """Each object once."""
+    """The distinct objects of a list, in their order."""
     return list(dict.fromkeys(modules))
 
 
 class Team:
-    """The networks of n agents, agent i's at place i, and what improves them. Sharing shows only here."""
+    """The networks of n agents (agent i's at place i) and their optimisers. The only class that knows about sharing."""
 
     def __init__(self, actors: list[Actor], critics: list[Critic], p: Hyperparameters) -> None:
         self.actors, self.critics, self.p = actors, critics, p
-        # Actors on one trunk learn together: one of them (full sharing, none) or n (partial).
+        # Families: distinct actors with the same trunk. One actor each under full and no sharing, n under partial.
         self.families = [
             [actor for actor in distinct(actors) if actor.trunk is body]
             for body in distinct(actor.trunk for actor in actors)
@@ -218,7 +220,7 @@ class Team:
         groups = []
         for family in self.families:
             groups.append({"params": list(family[0].trunk.parameters()), "lr": p.actor_lr})
-            # The release lets the n heads of a shared trunk learn n times as fast.
+            # In the release the n heads of a shared trunk have n times the learning rate.
             heads = [w for actor in family for w in actor.head.parameters()]
             groups.append({"params": heads, "lr": p.actor_lr * len(family)})
         self.actor_optimiser = torch.optim.Adam(groups, eps=p.adam_eps)
@@ -226,8 +228,11 @@ class Team:
         self.critic_optimiser = torch.optim.Adam(weights, p.critic_lr, eps=p.adam_eps)
 
     def step_actors(self, gains: list[Tensor], alive: list[Tensor]) -> None:
-        """Ascend every actor's gain, [B] per agent: the mean over live samples of the agents that share the actor,
-        averaged over the actors of a family ("maximizing the expectation along pipelines")."""
+        """One Adam step that increases the gains, [B] per agent.
+
+        An actor's objective is the mean gain over the samples of the agents that share it, where they are alive; actors
+        of a family are averaged ("maximizing the expectation along pipelines").
+        """
         objective = torch.zeros(())
         for family in self.families:
             for actor in family:
@@ -237,12 +242,12 @@ class Team:
         self.actor_optimiser.zero_grad()
         (-objective).backward()
         for family in self.families:
-            # A module list counts the parameters of a common trunk once.
+            # A module list yields the parameters of a common trunk once.
             nn.utils.clip_grad_norm_(nn.ModuleList(family).parameters(), self.p.gradient_clip)
         self.actor_optimiser.step()
 
     def step_critics(self, batch: list[Samples]) -> None:
-        """Regress every critic on the targets of the agents that share it, dead or alive."""
+        """One Adam step of every critic on the targets of the agents that share it, dead or alive."""
         loss = torch.zeros(())
         for critic in distinct(self.critics):
             mine = [samples for samples, other in zip(batch, self.critics, strict=True) if other is critic]

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from fp3o.reference.common import Actor, Critic, Hyperparameters, Permutation, Rollout, Samples, Team, estimate
 
-TOLERANCE = 1e-5  # the release's slack in the condition
+TOLERANCE = 1e-5  # added to the left side of the condition, as in the release
 
 
 class FP3O:
@@ -17,10 +17,14 @@ class FP3O:
         self.team, self.p = Team(actors, critics, p), p  # line 1: θ_0
 
     def update(self, rollouts: list[Rollout], permutation: Permutation = torch.randperm) -> bool:
-        """Lines 3 to 9, one iteration: θ_k → θ_{k+1}. Says whether the dependent step was taken."""
+        """One iteration (lines 3 to 9): θ_k → θ_{k+1}. rollouts[i] is agent i's experience of the same steps.
+
+        Returns whether the dependent step was taken.
+        """
         critics = self.team.critics
 
-        # Line 3: Â and its parts Â^i. Average split: every agent's own estimate; the factor 1/n falls out of Adam.
+        # Line 3: Â and its parts Â^i. Average split: each agent's own estimate. The paper's factor 1/n is left out:
+        # Adam does not notice the scale of a loss, so it would only change the weight of the entropy bonus.
         samples = [estimate(rollout, critic, self.p) for rollout, critic in zip(rollouts, critics, strict=True)]
 
         # Line 4: the independent step (`equation_full_step1`), max L^FP3O(θ^i|θ_k). There r(π_{θ_k}) = 1.
@@ -29,8 +33,9 @@ class FP3O:
         # Line 5: the probabilities under π_{k+0.5}, as ratios to π_k.
         ratios = self._ratios(samples)  # [n, T·N]
 
-        # Line 7: Σ_i μ(π^{-i}_{k+0.5}) ≥ Σ_i μ(π^{-i}_k). In `equation_full_step2` μ(π̃^{-i}) is the mean of A^i where
-        # agent i follows π_{k+0.5} and the others π̃; samples are of π_k, hence their weight r(π^i_{k+0.5})·r(π̃^{-i}).
+        # Line 7: Σ_i μ(π^{-i}_{k+0.5}) ≥ Σ_i μ(π^{-i}_k). In `equation_full_step2` μ(π̃^{-i}) is the expectation of A^i
+        # where agent i follows π_{k+0.5} and the others π̃. The samples were collected by π_k, so they are weighted by
+        # the importance ratio r(π^i_{k+0.5})·r(π̃^{-i}).
         intermediate, old = torch.zeros(()), torch.zeros(())
         for i, agent in enumerate(samples):
             intermediate = intermediate + (agent.alive * ratios.prod(0) * agent.advantage).sum()
@@ -43,7 +48,7 @@ class FP3O:
         return go
 
     def _solve(self, samples: list[Samples], frozen: Tensor, epochs: int, permutation: Permutation) -> None:
-        """Maximise L^FP3O(θ^i|θ̄) for all pipelines at once; frozen [n, T·N] are the ratios r(π_θ̄)."""
+        """Maximise L^FP3O(θ^i|θ̄) for all agents at once; frozen [n, T·N] are the ratios r(π_θ̄), which stay fixed."""
         team, p = self.team, self.p
         n, steps = frozen.shape
         for _ in range(epochs):
@@ -74,6 +79,6 @@ class FP3O:
 
     @torch.no_grad()
     def _ratios(self, samples: list[Samples]) -> Tensor:
-        """r(π^i) of every stored action under the policies as they stand, [n, T·N]."""
+        """r(π^i) of every action in the rollout under the current policies, [n, T·N]."""
         pairs = zip(self.team.actors, samples, strict=True)
         return torch.stack([torch.exp(actor(s).log_prob(s.action) - s.log_prob) for actor, s in pairs])

@@ -1,6 +1,6 @@
-"""MAPPO (Yu et al. 2022): PPO for every agent, critics see the state; `ppo.py` n times over.
+"""MAPPO (Yu et al. 2022): PPO (`ppo.py`) for each of n agents, whose critics see the state.
 
-Where critics see an agent's own observation instead, this is IPPO (de Witt et al. 2020).
+If critics see the agent's own observation instead, this is IPPO (de Witt et al. 2020).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class MAPPO:
         self.team, self.p = Team(actors, critics, p), p
 
     def update(self, rollouts: list[Rollout], permutation: Permutation = torch.randperm) -> None:
-        """One iteration: θ_k → θ_{k+1}. rollouts[i] is what agent i lived through in the same steps."""
+        """One iteration: θ_k → θ_{k+1}. rollouts[i] is agent i's experience of the same steps."""
         team, p = self.team, self.p
         samples = [estimate(rollout, critic, p) for rollout, critic in zip(rollouts, team.critics, strict=True)]
         steps = len(samples[0].advantage)

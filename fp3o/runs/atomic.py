@@ -1,4 +1,4 @@
-"""Files that are either the old ones or the new ones, never half of each, even after kill -9 or on a full disk."""
+"""Atomic file writing: readers see the old file or the new one, never half of it, even after kill -9 or a full disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what a disk can do to us (full, read-only, forbidden) into one line that names the file."""
+    """Turn errors of the disk (full, read-only, no permission …) into a UserError of one line that names the file."""
     try:
         yield
     except OSError as error:
@@ -41,9 +41,9 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def disk_trouble(error: BaseException) -> str | None:
-    """One line for an error that a disk stands behind, however often it was wrapped; None for any other.
+    """A message if the error, or one it was raised from, comes from the disk; None for any other error.
 
-    Compilers and simulators write to the temporary folder, and their errors only quote what the system said.
+    Compilers and simulators write to the temporary folder, and their errors only quote the system's message.
     """
     seen: list[BaseException] = []
     link: BaseException | None = error
@@ -62,6 +62,7 @@ def disk_trouble(error: BaseException) -> str | None:
 
 
 def _temporary() -> bool:
+    """Whether there is a temporary folder that can be written to."""
     try:
         return bool(tempfile.gettempdir())
     except OSError:
@@ -74,7 +75,7 @@ def _shown(name: object) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the target, force to disk, rename. One writer per path at a time: the run's lock sees to that."""
+    """Write beside the target, force to disk, rename. One writer per path at a time, which the run's lock ensures."""
     partial = partial_path(path)
     with disk_errors(path):
         try:
@@ -91,12 +92,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def partial_path(path: Path) -> Path:
-    """A fixed name, so that a killed writer leaves at most one stray file and the next write takes it over."""
+    """Where a file is written before it is renamed. A fixed name: the next write replaces what a killed one left."""
     return path.with_name(f".{path.name}.partial")
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in this folder survive a power cut."""
+    """Force the folder's entries to disk, so that a rename in it survives a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

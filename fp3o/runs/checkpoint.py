@@ -1,4 +1,4 @@
-"""Named arrays and a little JSON in one safetensors file: no pickle, written atomically, checked when read."""
+"""Named arrays and JSON metadata in one safetensors file: no pickle, atomic writing, checksum verified on reading."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fp3o.errors import UserError
 from fp3o.runs.atomic import write_atomically
 
 FORMAT = 1
-# One entry: safetensors keeps its metadata in an unordered map, several would come out in changing order.
+# All metadata in one entry: safetensors keeps entries in an unordered map and would write several in changing order.
 _ENTRY = "fp3o"
 
 Array: TypeAlias = torch.Tensor | NDArray[Any]
 
 
 def save(path: Path, tensors: Mapping[str, Array], metadata: Mapping[str, Any]) -> None:
-    """Write tensors and metadata; the same content gives the same bytes, an interrupted write leaves the old file."""
+    """Write tensors and metadata. Equal content gives equal bytes; an interrupted write leaves the old file."""
     arrays = {name: _as_array(value) for name, value in sorted(tensors.items())}
     metadata = json.loads(_json(metadata))  # As it will be read back: tuples are lists, keys are text.
     header = {
@@ -39,7 +39,7 @@ def save(path: Path, tensors: Mapping[str, Array], metadata: Mapping[str, Any]) 
 
 
 def load(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Read what `save` wrote: arrays as arrays, tensors as CPU tensors, bit for bit."""
+    """Tensors (on the CPU) and arrays as `save` wrote them, bit for bit, and the metadata."""
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {}).get(_ENTRY, "null"))
@@ -60,7 +60,7 @@ def load(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def require(metadata: Mapping[str, Any], expected: Mapping[str, Any], path: Path) -> None:
-    """Refuse a checkpoint of another cell, configuration, seed block …; nothing has been touched yet."""
+    """UserError unless the metadata has these values: the file belongs to another cell, configuration, seed …"""
     for name, value in expected.items():
         wanted = json.loads(_json(value))
         if name not in metadata:

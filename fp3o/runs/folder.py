@@ -1,8 +1,8 @@
-"""Where the runs of one seed block live: locks, files in progress (scratch), finished runs (declared outputs).
+"""The folders of one seed block: locks, files in progress (scratch), finished runs (output).
 
-<runs_root>/<cell>/<cfg10>/seed-<k>/        evaluations.csv iterations.csv [final.csv] checkpoint.safetensors run.json
-<scratch_root>/<cell>/<cfg10>/seed-<k>.lock
-<scratch_root>/<cell>/<cfg10>/seeds-<block>/resume.safetensors, seed-<k>/…
+<runs_root>/<cell>/<digest>/seed-<k>/       evaluations.csv iterations.csv [final.csv] checkpoint.safetensors run.json
+<scratch_root>/<cell>/<digest>/seed-<k>.lock
+<scratch_root>/<cell>/<digest>/seeds-<block>/resume.safetensors, seed-<k>/…
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from fp3o.runs.layout import run_directory, scratch_directory
 from fp3o.runs.verify import RunId, needed, read_verified
 
 RESUME = "resume.safetensors"
-# What a full disk must still take before a run starts; a run's files are of this order.
+# Free space that is checked before a run starts; a run's files have about this size.
 _PROBE_BYTES = 1 << 20
 
 
 class Lock:
-    """A file locked by this process: freed by the kernel when it dies, readable for whoever is refused.
+    """A locked file that says which process holds it; the kernel frees the lock when that process ends.
 
-    A record lock, because children made by fork do not inherit it: a killed run's orphaned workers cannot hold it.
+    A record lock (lockf), because forked children do not inherit it: orphaned workers of a killed run cannot hold it.
     """
 
     def __init__(self, path: Path, what: str) -> None:
@@ -58,9 +58,9 @@ class Lock:
                     break
                 # The previous holder removed the file between our open and our lock.
                 os.close(self._descriptor)
-            mark = {"pid": os.getpid(), "host": socket.gethostname(), "since": now()}
+            document = {"pid": os.getpid(), "host": socket.gethostname(), "since": now()}
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, json.dumps(mark).encode(), 0)
+            os.pwrite(self._descriptor, json.dumps(document).encode(), 0)
 
     def _still_at_path(self) -> bool:
         try:
@@ -76,14 +76,14 @@ class Lock:
 
 def _holder_text(content: bytes) -> str:
     try:
-        mark = json.loads(content)
-        return f"process {mark['pid']} on {mark['host']} since {mark['since']}"
+        holder = json.loads(content)
+        return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
     except (ValueError, KeyError, TypeError):
         return "another process"
 
 
 class RunFolder:
-    """The files of one seed block from before its first step until every seed is published. Use as a context."""
+    """The files of one seed block, from before its first step until every seed is published. Use as a context."""
 
     def __init__(self, plan: Plan, seeds: Sequence[int], runs_root: Path, scratch_root: Path) -> None:
         if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
@@ -93,17 +93,17 @@ class RunFolder:
         self._runs_root = runs_root
         self._scratch_root = scratch_root
         self._there = _existing(runs_root), _existing(scratch_root)
-        """The nearest folders that were there before."""
+        """The two roots, or where they do not exist yet, the nearest folders above them that do."""
         self._locks: list[Lock] = []
         self.seeds: tuple[int, ...] = ()
-        """What is to be trained, in this order; known once entered. Empty: everything is finished."""
+        """Seeds to train, in this order; set when the context is entered. Empty: everything is finished."""
 
     def output(self, seed: int) -> Path:
-        """The declared output folder of a seed."""
+        """The folder of a seed's finished run."""
         return run_directory(self._runs_root, self.plan, seed)
 
     def finished(self, seed: int) -> bool:
-        """Whether the seed's run is complete and untouched; a run that is there but damaged is an error, not a no."""
+        """Whether the seed's run is complete and unaltered; UserError for a run that is there but damaged."""
         folder = self.output(seed)
         if not (folder / records.RUN).exists():
             return False
@@ -141,10 +141,10 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.seeds and not self.resume_path.exists():
-            # Stopped before anything was saved, or everything is published: nothing here is of use to anybody.
+            # Stopped before anything was saved, or everything is published: nothing here is needed.
             shutil.rmtree(self.block, ignore_errors=True)
         self._release()
-        # A refused run leaves nothing, not even the roots it made.
+        # A run that was refused (UserError) leaves no folder behind, not even the roots.
         runs, scratch = self._there if isinstance(error, UserError) else (self._runs_root, self._scratch_root)
         for seed in self.seeds:
             _drop_empty(self.scratch(seed), scratch)
@@ -152,14 +152,14 @@ class RunFolder:
         _drop_empty(scratch_directory(self._scratch_root, self.plan, self.requested).parent, scratch)
 
     def tidy(self) -> None:
-        """Where everything is finished, remove what a process killed after the end of its run could not."""
+        """For a finished block: remove scratch files that its process was killed before removing."""
         if scratch_directory(self._scratch_root, self.plan, self.requested).parent.exists():
-            # Somebody else's lock or a read-only disk: it stays, and does no harm.
+            # Held by another process, or a read-only disk: the files stay and do no harm.
             with contextlib.suppress(UserError), self:
                 pass
 
     def _remove_leftovers(self, finished: set[int]) -> None:
-        """Files in progress of finished runs, and probes of runs killed while they started. Our locks are held."""
+        """Remove scratch files of finished runs, and probe files of runs killed while starting. Needs the locks."""
         parent = scratch_directory(self._scratch_root, self.plan, self.requested).parent
         for block in parent.glob("seeds-*"):
             with contextlib.suppress(UserError):
@@ -184,7 +184,7 @@ class RunFolder:
 
     @property
     def resume_path(self) -> Path:
-        """State of the whole block, replaced at every save."""
+        """The saved state of the whole block, replaced at every save."""
         return self.block / RESUME
 
     def scratch(self, seed: int) -> Path:
@@ -192,9 +192,9 @@ class RunFolder:
         return self.block / f"seed-{seed}"
 
     def publish(self, seed: int, document: Mapping[str, Any]) -> Path:
-        """Copy a seed's files from scratch to its output folder, run.json last; adds their sha256 to the document.
+        """Copy a seed's files from scratch to its output folder, run.json (with their sha256 added) last.
 
-        Copies, because a process killed half-way must find everything in scratch again.
+        Copied, not moved: a process killed half-way must find everything in scratch again.
         """
         target = self.output(seed)
         if self.finished(seed):
@@ -228,7 +228,7 @@ def _existing(folder: Path) -> Path:
 
 
 def _drop_empty(folder: Path, root: Path) -> None:
-    """A refused run leaves nothing behind: remove the folder and its parents below root as far as they are empty."""
+    """Remove the folder and its parents below root, as far as they are empty."""
     with contextlib.suppress(OSError):
         while folder != root:
             folder.rmdir()
@@ -236,7 +236,7 @@ def _drop_empty(folder: Path, root: Path) -> None:
 
 
 def _probe(folder: Path, seed: int) -> None:
-    """Refuse a read-only or full disk before hours are spent on a run that could not be saved."""
+    """UserError for a read-only or full disk, before hours are spent on a run that could not be saved."""
     _make_folder(folder)
     probe = _probe_path(folder, seed)
     write_atomically(probe, bytes(_PROBE_BYTES))
@@ -245,7 +245,7 @@ def _probe(folder: Path, seed: int) -> None:
 
 
 def _probe_path(folder: Path, seed: int) -> Path:
-    """Named after a seed we hold, so that the next process to hold it finds what a killed one left."""
+    """Named after a seed whose lock is held, so that the next holder of that lock can remove what a killed one left."""
     return folder / f".probe-seed-{seed}"
 
 

@@ -1,4 +1,4 @@
-"""Being asked to stop: Ctrl-C and SIGTERM, from the start of a command to its end."""
+"""Stopping a run by Ctrl-C or SIGTERM without losing work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Interrupted(Exception):
 
 
 class StoppedEarly(KeyboardInterrupt):
-    """Asked to stop where nothing new is to be saved. Not an Exception: compilers wrap those into errors of theirs."""
+    """Stopped where there is nothing new to save. A KeyboardInterrupt, because compilers catch and wrap Exceptions."""
 
     def __init__(self, signal_number: int, message: str = "stopped") -> None:
         super().__init__(message)
@@ -26,9 +26,10 @@ class StoppedEarly(KeyboardInterrupt):
 
 
 class Interrupt:
-    """Ctrl-C and SIGTERM: leave at once until `hold` is called, then a flag the loop polls between iterations.
+    """Handles Ctrl-C and SIGTERM while it is entered as a context.
 
-    The first signal is acknowledged at once, a second one is not held back.
+    Before `hold` a signal raises `StoppedEarly` at once. After it, the first signal prints a line and sets a flag that
+    the training loop polls between iterations (`bool(interrupt)`); a second one raises `StoppedEarly`.
     """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -52,11 +53,11 @@ class Interrupt:
         return self.signal_number is not None
 
     def hold(self) -> None:
-        """From now on there is something worth saving: keep signals until the loop asks."""
+        """From now on there is a state worth saving: the first signal only sets the flag."""
         self._held = True
 
     def raise_if_set(self, message: str = "") -> None:
-        """Leave by `Interrupted`; to be called once the state is saved."""
+        """Raise `Interrupted` if a signal came; to be called once the state is saved."""
         if self.signal_number is not None:
             raise Interrupted(self.signal_number, message)
 

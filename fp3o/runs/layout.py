@@ -1,4 +1,4 @@
-"""Where runs lie: results/<suite>/{runs,scratch}/<cell>/<digest>/…, or a folder of one's own."""
+"""Folder names: runs are in results/<suite>/{runs,scratch}/<cell>/<digest>/…, or below a folder the user chose."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from fp3o.config.resolution import Plan
 from fp3o.config.seeds import seeds_text
 from fp3o.config.sources import checkout
 
-# Of every run; run.json is written last. Where the settings ask for it, final.csv comes before the checkpoint.
+# Files of every finished run; run.json is written last. Some runs have final.csv too (see `verify.needed`).
 RUN_FILES = ("evaluations.csv", "iterations.csv", "checkpoint.safetensors", "run.json")
 
 
 def run_directory(root: Path, plan: Plan, seed: int) -> Path:
-    """Where a finished run lies; `root` is results/<suite>/runs or the folder of `--out`."""
+    """The folder of a finished run; `root` is results/<suite>/runs or the folder of `--out`."""
     return root / plan.cell.id / plan.digest / f"seed-{seed}"
 
 
 def scratch_directory(scratch_root: Path, plan: Plan, seeds: Sequence[int]) -> Path:
-    """Where a run in progress keeps its state; never a declared output."""
+    """Where a seed block in training keeps its files. Never an output of a Snakemake rule: those get deleted."""
     return scratch_root / plan.cell.id / plan.digest / f"seeds-{seeds_text(seeds)}"
 
 
 def suite_root(name: str) -> Path:
-    """results/<suite> of the checkout (of the current folder where there is none): no suite touches another's tables.
+    """results/<suite> in the checkout, or in the current folder where there is no checkout.
 
-    Relative where it can be, because the workflow names its files so.
+    A relative path where the current folder is the checkout: Snakemake knows files by such names.
     """
     return _in_checkout(Path("results") / name)
 
 
 def own_root() -> Path:
-    """runs/ of the checkout: for what is no run of a suite. Neither git nor DVC looks there."""
+    """runs/ in the checkout: for runs that belong to no suite. Tracked neither by git nor by DVC."""
     return _in_checkout(Path("runs"))
 
 

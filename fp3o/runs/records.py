@@ -1,6 +1,7 @@
-"""Every file format of a run in one place: three CSV files and run.json, written and read, each checked.
+"""The file formats of a run, read and written: evaluations.csv, iterations.csv, final.csv and run.json.
 
-The CSV files hold no timings, so a killed and resumed run leaves the bytes of an unbroken one (same kind of processor).
+The CSV files contain no timings: a run that was killed and resumed gives the same bytes as one that was not (on the
+same kind of processor).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Columns: TypeAlias = dict[str, NDArray[np.float64]]
 
 
 def cell_text(value: Value) -> str:
-    """Integers in full, floats with 6 significant digits, truth as 0 or 1, nothing as an empty field."""
+    """A CSV field: integers in full, floats with 6 significant digits, booleans as 0 or 1, None as an empty field."""
     if value is None:
         return ""
     if isinstance(value, (bool, np.bool_)):
@@ -53,7 +54,7 @@ def cell_text(value: Value) -> str:
 
 
 def evaluation_rows(env_steps: int, iteration: int, episodes: Sequence[Episode]) -> list[dict[str, Value]]:
-    """Rows of evaluations.csv for one evaluation of one seed, episode = place in the given order."""
+    """Rows of evaluations.csv for one evaluation of one seed; `episode` is the place in the given order."""
     return [{"env_steps": env_steps, "iteration": iteration, **row} for row in final_rows(episodes)]
 
 
@@ -72,10 +73,10 @@ def final_rows(episodes: Sequence[Episode]) -> list[dict[str, Value]]:
 
 
 class CsvLog:
-    """An append-only CSV file. Its whole resume state is the byte offset up to which it is valid, and their sha256."""
+    """An append-only CSV file. To resume it takes the number of valid bytes and their sha256, which the run saves."""
 
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
-        """Start an empty file; without columns the first row's names, in their order, become the header."""
+        """Start an empty file. Without `columns` the header is taken from the first row."""
         self.path = path
         self._columns = None if columns is None else tuple(columns)
         with disk_errors(path):
@@ -87,9 +88,9 @@ class CsvLog:
     def resume(
         cls, path: Path, offset: int, columns: Sequence[str] | None = None, checksum: str | None = None
     ) -> CsvLog:
-        """Go on after the first `offset` bytes; what a killed process wrote behind them is cut off.
+        """Continue after the first `offset` bytes; what a killed process wrote after them is removed.
 
-        The bytes kept must have the `checksum`; states saved by older versions have none.
+        The kept bytes must have the sha256 `checksum`; states saved by older versions have none.
         """
         kept = b""
         if path.exists():
@@ -108,10 +109,10 @@ class CsvLog:
             log._file.truncate(offset)
         log._header_written = offset > 0
         if log._header_written:
-            found = tuple(log._file.readline().decode().rstrip("\n").split(","))
-            if log._columns not in (None, found):
-                raise UserError(f"cannot resume: {path} has the columns {','.join(found)}")
-            log._columns = found
+            header = tuple(log._file.readline().decode().rstrip("\n").split(","))
+            if log._columns not in (None, header):
+                raise UserError(f"cannot resume: {path} has the columns {','.join(header)}")
+            log._columns = header
         log._file.seek(offset)
         return log
 
@@ -134,7 +135,7 @@ class CsvLog:
                 self._file.write(content)
 
     def flush(self) -> int:
-        """Force everything to disk; the offset to store in the resume state."""
+        """Force everything to disk; returns the number of bytes, for `resume`."""
         with disk_errors(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -161,7 +162,7 @@ def read_final(path: Path) -> Columns:
 
 
 def read_iterations(path: Path) -> Columns:
-    """Column arrays of iterations.csv, whatever its columns are; empty fields are NaN."""
+    """Column arrays of iterations.csv, whose columns depend on the algorithm; empty fields are NaN."""
     return _read_columns(path, None)
 
 
@@ -193,13 +194,13 @@ def _read_columns(path: Path, columns: Sequence[str] | None) -> Columns:
 
 
 def score_summary(evaluations: Path, final: Path | None = None) -> dict[str, Any]:
-    """The score as the files on disk give it."""
+    """`score` of run.json, computed from the files on disk."""
     last = read_final(final) if final is not None and final.exists() else None
     return summary_of(read_evaluations(evaluations), last)
 
 
 def summary_of(evaluations: Columns, final: Columns | None = None) -> dict[str, Any]:
-    """Of the final episodes if there are any, else of the last finite evaluation."""
+    """Means over the episodes of final.csv if there is one, else over those of the last finite evaluation."""
     if final is not None and len(final["return"]) and np.isfinite(final["return"]).all():
         return _summary(FINAL, None, final)
     table = evaluations
@@ -318,7 +319,7 @@ RUN_SCHEMA: dict[str, Any] = {
         },
         optional=("diverged",),
     ),
-    # A diverged run says where; a finished one has nothing to say.
+    # `diverged` (iteration and quantity) is there if and only if the status is "diverged".
     "if": {"properties": {"status": {"const": "diverged"}}, "required": ["status"]},
     "then": {"required": ["diverged"]},
     "else": {"not": {"required": ["diverged"]}},
@@ -326,12 +327,12 @@ RUN_SCHEMA: dict[str, Any] = {
 
 
 def canonical_json(document: Mapping[str, Any]) -> bytes:
-    """The one spelling of a document: sorted keys, two spaces, plain numbers, a newline at the end."""
+    """JSON bytes that are equal for equal documents: sorted keys, two spaces, a newline at the end."""
     return (json.dumps(document, sort_keys=True, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
 def check_run(document: Mapping[str, Any], where: str = RUN) -> None:
-    """Raise a UserError naming the first place where the document departs from the schema."""
+    """UserError naming the first place where the document does not fit `RUN_SCHEMA`."""
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(RUN_SCHEMA).iter_errors(document))
     if error is not None:
         place = "/".join(str(part) for part in error.absolute_path) or "top level"
@@ -344,7 +345,7 @@ def _first_line(message: str) -> str:
 
 
 def write_run(path: Path, document: Mapping[str, Any]) -> None:
-    """Check and write run.json, atomically."""
+    """Check run.json and write it atomically."""
     check_run(document, str(path))
     write_atomically(path, canonical_json(document))
 
@@ -364,7 +365,7 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def without_volatile(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of run.json that repetitions of a run must agree on."""
+    """run.json without `volatile` (times, host …): equal for repetitions of a run."""
     return {name: value for name, value in document.items() if name != "volatile"}
 
 
@@ -379,7 +380,7 @@ _PACKAGES = ("fp3o", "torch", "numpy", "scipy", "mujoco", "numba", "gymnasium", 
 
 
 def installed_versions() -> dict[str, str]:
-    """Versions of Python and of every installed package that can touch a number."""
+    """Versions of Python and of every installed package that may change results."""
     versions = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:

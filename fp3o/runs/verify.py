@@ -1,7 +1,7 @@
-"""Whether a run folder is what its trainer left: the check behind every table, figure, summary and resumed command.
+"""Checks that a finished run is unaltered; every table, figure, summary and resumed command reads runs through it.
 
-run.json says what was run and holds a checksum of every file. It is believed only if it names the folder it lies in,
-its digest is that of the settings it shows, and the files it describes are there unaltered.
+run.json says what was run and has a checksum of every file. A run is accepted only if run.json names the folder it is
+in, its digest is that of its settings, and the files have the checksums.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fp3o.runs import records
 
 
 class RunId(NamedTuple):
-    """Which run a folder should hold; the digest stands for settings, options, protocol and engine revision."""
+    """Identifies a run; the digest stands for settings, options, protocol version and engine revision."""
 
     cell: str
     digest: str
@@ -31,14 +31,14 @@ class RunId(NamedTuple):
 
 
 def remedy(folder: Path) -> str:
-    """How to get a good run back; the end of every message here."""
+    """How to replace a damaged run: the end of every message here."""
     return f"delete {folder}, then `fp3o pull` it or train it again"
 
 
 def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[str] | None = None) -> dict[str, Any]:
-    """run.json of a folder whose files (all, or those named) are unaltered; anything else is a UserError.
+    """run.json of a folder, after checking that its files (all, or `files`) are unaltered; UserError otherwise.
 
-    Without `expected` the run may lie anywhere.
+    expected: the run that the folder must contain; None: any.
     """
     path = folder / records.RUN
     try:
@@ -63,7 +63,7 @@ def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[s
 
 
 def needed(document: Mapping[str, Any]) -> set[str]:
-    """Files a run of these settings leaves; a diverged one has no final policy to score."""
+    """Names of the files, beside run.json, that a run with this run.json must have."""
     settings = document["settings"]
     names = {records.EVALUATIONS, records.ITERATIONS, records.CHECKPOINT}
     scored = document["score"]["source"] == records.FINAL
@@ -80,24 +80,25 @@ def has_final(settings: Mapping[str, Any]) -> bool:
 def _check_file(folder: Path, name: str, checksum: str) -> None:
     path = folder / name
     try:
-        found = records.sha256_of(path)
+        actual = records.sha256_of(path)
     except FileNotFoundError:
         raise UserError(f"{folder} has run.json but no {name}; {remedy(folder)}") from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; {remedy(folder)}") from error
-    if found != checksum:
+    if actual != checksum:
         raise UserError(f"{path} does not match run.json; {remedy(folder)}")
 
 
 class Tables(NamedTuple):
-    """What scores are made of."""
+    """The episodes that a run's score is computed from."""
 
     evaluations: records.Columns
     final: records.Columns | None
+    """Of final.csv; None where the run has none."""
 
 
 def read_tables(folder: Path, document: Mapping[str, Any]) -> Tables:
-    """The episodes of a verified run, whole and finite, and giving the score that run.json shows."""
+    """The episodes of a verified run, checked to be complete, finite and in agreement with run.json's score."""
     evaluations = _readable(folder, records.EVALUATIONS, records.read_evaluations)
     _check_episodes(folder, records.EVALUATIONS, evaluations, evaluations["env_steps"], document)
     final = None
@@ -119,7 +120,10 @@ def _readable(folder: Path, name: str, read: Callable[[Path], records.Columns]) 
 def _check_episodes(
     folder: Path, name: str, table: records.Columns, groups: np.ndarray[Any, Any], document: Mapping[str, Any]
 ) -> None:
-    """Every evaluation has the same episodes, numbered from 0; only a diverged run may show numbers gone wrong."""
+    """UserError unless every evaluation has all episodes, numbered from 0, and (diverged runs apart) finite numbers.
+
+    groups: which evaluation each row belongs to.
+    """
     count = document["settings"]["final_episodes" if name == records.FINAL else "evaluation_episodes"]
     starts = np.unique(groups)
     wanted = np.tile(np.arange(count), len(starts))

@@ -1,7 +1,7 @@
-"""Across cells: interquartile mean, optimality gap, probability of improvement, profiles (Agarwal et al. 2021).
+"""Aggregates over tasks (Agarwal et al. 2021): interquartile mean, optimality gap, probability of improvement, profile.
 
-Scores are one array per task, normalised so that tasks can be pooled, runs on the last axis (bootstrap replicates may
-stand before it). Intervals resample runs within each task: `scipy.stats.bootstrap` with one sample per task.
+Scores are one array per task, on a scale common to all tasks; the last axis is runs, axes before it are bootstrap
+replicates. Intervals resample runs within each task (`scipy.stats.bootstrap` with one sample per task).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPLICATES = 10_000
 
 
 def interquartile_mean(*tasks: ArrayLike, axis: int = -1) -> Array:
-    """25 %-trimmed mean of all scores pooled (not of task means)."""
+    """25 %-trimmed mean of the scores of all tasks pooled (not of the tasks' means)."""
     return np.asarray(
         scipy.stats.trim_mean(np.concatenate([np.asarray(task, float) for task in tasks], axis), 0.25, axis)
     )
@@ -39,12 +39,15 @@ def median_of_tasks(*tasks: ArrayLike, axis: int = -1) -> Array:
 
 
 def optimality_gap(*tasks: ArrayLike, axis: int = -1) -> Array:
-    """How far the scores, capped at 1, stay below 1 on average."""
+    """1 minus the mean of the scores capped at 1."""
     return 1.0 - mean_of_tasks(*(np.minimum(task, 1.0) for task in tasks), axis=axis)
 
 
 def probability_of_improvement(*tasks: ArrayLike, axis: int = -1) -> Array:
-    """P(X > Y), the first half of `tasks` being X and the second Y: all pairs per task, ties half, mean over tasks."""
+    """P(X > Y), mean over tasks: the fraction of all pairs of runs in which X scores higher, ties counted half.
+
+    tasks: the scores of X task by task, then those of Y.
+    """
     arrays = [np.moveaxis(np.asarray(task, float), axis, -1) for task in tasks]
     half = len(arrays) // 2
     chances = []
@@ -61,11 +64,11 @@ def profile(tasks: Tasks, thresholds: Sequence[float]) -> list[float]:
 
 
 def stratified_interval(statistic: Callable[..., Array], tasks: Tasks, replicates: int = REPLICATES) -> Interval:
-    """95 % percentile bootstrap interval, runs redrawn within each task; unbounded where a task has a single run."""
+    """95 % percentile bootstrap interval, runs resampled within each task; unbounded where a task has a single run."""
     samples = [np.asarray(task, float) for task in tasks]
     if min(len(sample) for sample in samples) < 2:
         return Interval(-math.inf, math.inf, 0.95)
-    found = scipy.stats.bootstrap(
+    bounds = scipy.stats.bootstrap(
         samples,
         statistic,
         n_resamples=replicates,
@@ -75,4 +78,4 @@ def stratified_interval(statistic: Callable[..., Array], tasks: Tasks, replicate
         method="percentile",
         rng=np.random.default_rng(0),
     ).confidence_interval
-    return Interval(float(found.low), float(found.high), 0.95)
+    return Interval(float(bounds.low), float(bounds.high), 0.95)

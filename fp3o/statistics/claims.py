@@ -1,7 +1,7 @@
-"""The paper's claims as a ledger: each one test on our runs, one verdict, and how much of its evidence exists.
+"""The paper's claims: for each one a test on our runs, a verdict, and how much of the evidence it needs exists.
 
-Comparisons over several rows use the stratified rank sum (U of every row against its mean and variance under no
-difference); the effect shown is P(A > B), the chance that a random seed of A beats a random seed of B, mean over rows.
+Comparisons over several rows use the stratified Wilcoxon rank-sum test. The effect shown is P(A > B), the probability
+that a random seed of A scores higher than a random seed of B, averaged over rows.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ ALPHA = 0.05
 
 
 class Finding(NamedTuple):
-    """What our runs say about a claim."""
+    """The result of a claim's test."""
 
     verdict: ClaimVerdict
     evidence: str
     found: int
-    """Comparisons (or cells) available."""
+    """How many of the comparisons (or cells) exist …"""
     needed: int
-    """Of how many in the suite."""
+    """… of those the claim is about."""
 
     @property
     def words(self) -> str:
-        """The verdict, with its coverage while that is not complete."""
+        """The verdict, for readers; with `found` of `needed` while evidence is missing."""
         if self.found >= self.needed or self.verdict in ("not run", "undecided"):
             return self.verdict
         return f"{self.verdict} so far, {self.found} of {self.needed}"
 
 
 class Claim(NamedTuple):
-    """A sentence of the paper, or a check of ours."""
+    """A sentence of the paper that can be tested, or a check of ours."""
 
     name: str
     text: str
     source: str
-    """Label in the paper; "ours" for confounds the paper does not control."""
+    """LaTeX label in the paper; "ours" for confounders that the paper does not control."""
     test: Callable[[SuiteRuns], Finding]
 
 
@@ -60,23 +60,23 @@ MORE_SMAC = (*SMAC, "10m_vs_11m", "3s5z_vs_3s6z")
 SHARINGS = ("full", "partial", "none")
 
 
-# --- Pieces of tests ----------------------------------------------------------------------------------------------
+# --- Tests that several claims use --------------------------------------------------------------------------------
 
 
 def scores_of(data: SuiteRuns, cell: str) -> list[float]:
-    """Scores of a cell of the suite; none where it was not run or departs from the paper's settings."""
-    found = data.cells.get(cell)
-    return [] if found is None or found.deviations else found.scores()
+    """Scores of a cell, one per seed; empty where it was not run or deviates from the paper's settings."""
+    cell_runs = data.cells.get(cell)
+    return [] if cell_runs is None or cell_runs.deviations else cell_runs.scores()
 
 
 def available(data: SuiteRuns, pairs: Sequence[Pair]) -> list[tuple[list[float], list[float]]]:
-    """Both sides of every pair that has at least two seeds on each."""
+    """The scores of both cells, for every pair in which each has at least two seeds."""
     both = [(scores_of(data, a), scores_of(data, b)) for a, b in pairs]
     return [(a, b) for a, b in both if len(a) > 1 and len(b) > 1]
 
 
 def rank_sum(samples: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[float, float]:
-    """Stratified rank sum: P(A > B) averaged over rows and the two-sided p of no difference in any row."""
+    """Stratified rank-sum test: P(A > B) averaged over rows, and the two-sided p of no difference in any row."""
     excess = variance = 0.0
     chances = []
     for a, b in samples:
@@ -92,7 +92,7 @@ def rank_sum(samples: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tupl
 
 
 def better(data: SuiteRuns, pairs: Sequence[Pair], what: str) -> Finding:
-    """A above B over all pairs that exist."""
+    """Whether A scores higher than B, over all pairs (A, B) that exist."""
     samples = available(data, pairs)
     if not samples:
         return Finding("not run", "", 0, len(pairs))
@@ -106,7 +106,7 @@ def _p(value: float) -> str:
 
 
 def together(findings: Sequence[Finding]) -> Finding:
-    """A claim of several parts: contradicted by any, supported by all, else undecided."""
+    """The finding of a claim with several parts: contradicted if any is, supported if all are, else undecided."""
     done = [finding for finding in findings if finding.verdict != "not run"]
     found, needed = sum(f.found for f in findings), sum(f.needed for f in findings)
     if not done:
@@ -119,7 +119,7 @@ def together(findings: Sequence[Finding]) -> Finding:
 
 
 def best_of_four(data: SuiteRuns, domain: str, tasks: Sequence[str], published: str) -> Finding:
-    """FP3O against each of the three baselines, and in how many complete rows it is best."""
+    """Whether FP3O scores higher than each of the three baselines; and in how many complete rows it is best."""
     rows = [f"{domain}/{task}/{sharing}" for sharing in SHARINGS for task in tasks]
     parts = [
         better(data, [(f"{row}/fp3o", f"{row}/{other}") for row in rows], f"FP3O over {other.upper()}")
@@ -141,7 +141,7 @@ def best_of_four(data: SuiteRuns, domain: str, tasks: Sequence[str], published: 
 
 
 def same(data: SuiteRuns, pairs: Sequence[Pair]) -> Finding:
-    """A and B equivalent within 10 % of B or one spread of B (win rates: 10 points)."""
+    """Whether A and B are equivalent: within 10 % or one standard deviation of B (win rates: 10 percentage points)."""
     samples = [(a, b, pair[1]) for pair in pairs for a, b in available(data, [pair])]
     if not samples:
         return Finding("not run", "", 0, len(pairs))
@@ -157,11 +157,11 @@ def same(data: SuiteRuns, pairs: Sequence[Pair]) -> Finding:
     return Finding(verdict, text, len(samples), len(pairs))
 
 
-# --- Tests of their own -------------------------------------------------------------------------------------------
+# --- Tests of one claim each --------------------------------------------------------------------------------------
 
 
 def happo_drops(data: SuiteRuns) -> Finding:
-    """HAPPO without sharing above HAPPO with, on SMAC and MAMuJoCo."""
+    """Whether HAPPO scores higher without parameter sharing than with it, on SMAC and MAMuJoCo."""
     tasks = [f"smac/{task}" for task in SMAC] + [f"mamujoco/{task}" for task in MAMUJOCO]
     return together(
         [
@@ -172,7 +172,7 @@ def happo_drops(data: SuiteRuns) -> Finding:
 
 
 def stuck_seeds(data: SuiteRuns) -> Finding:
-    """Seeds that end at a win rate of 0 on 6h_vs_8z, partial sharing: Fisher's exact test."""
+    """Whether fewer FP3O than other seeds end at a win rate of 0 (6h_vs_8z, partial sharing): Fisher's exact test."""
     cells = {label: scores_of(data, f"smac/6h_vs_8z/partial/{label}") for label in ("mappo", "happo", "fp3o")}
     done = sum(bool(values) for values in cells.values())
     if done < 3:
@@ -189,17 +189,17 @@ def stuck_seeds(data: SuiteRuns) -> Finding:
 
 
 def turn_divergence(run: Run) -> dict[int, list[float]]:
-    """KL of the policy after each turn against the rollout policy, one value per iteration and learning agent."""
-    found: dict[int, list[float]] = {}
+    """By turn, KL(policy after it ‖ rollout policy): one value per iteration and learning agent."""
+    by_turn: dict[int, list[float]] = {}
     for name, column in run.iterations().items():
         match = re.fullmatch(r"kl_turn(\d+)(?:_agent\d+)?", name)
         if match:
-            found.setdefault(int(match[1]), []).extend(column[np.isfinite(column)].tolist())
-    return {turn: values for turn, values in sorted(found.items()) if values}
+            by_turn.setdefault(int(match[1]), []).extend(column[np.isfinite(column)].tolist())
+    return {turn: values for turn, values in sorted(by_turn.items()) if values}
 
 
 def divergence_grows(data: SuiteRuns) -> Finding:
-    """Per seed, Spearman's correlation of turn and mean KL of that turn; the seeds' mean above 0."""
+    """Whether the KL grows from turn to turn: Spearman's correlation of turn and mean KL per seed, tested against 0."""
     cell = data.cells.get("smac/3s5z/full/happo")
     trends = []
     for run in cell.runs if cell and not cell.deviations else ():
@@ -218,7 +218,7 @@ MATCHING_SIZES = (100, 200, 500, 1000)
 
 
 def matching(cell: CellRuns) -> tuple[int, int]:
-    """Iterations in which condition and constraint agree, and all iterations that say so."""
+    """Number of iterations in which condition and constraint agree, and of all iterations in which it was recorded."""
     agree = total = 0
     for run in cell.runs:
         column = run.iterations().get("match")
@@ -229,7 +229,7 @@ def matching(cell: CellRuns) -> tuple[int, int]:
 
 
 def matching_rises(data: SuiteRuns) -> Finding:
-    """Cochran–Armitage trend of the matching degree over rollout sizes, task by sharing."""
+    """Whether the matching degree rises with the rollout size: Cochran–Armitage test for every task and sharing."""
     places = [f"{task}/{sharing}" for task in ("mamujoco/reacher-2x1", "smac/2c_vs_64zg") for sharing in SHARINGS]
     scores: list[float] = []
     for place in places:
@@ -245,7 +245,7 @@ def matching_rises(data: SuiteRuns) -> Finding:
 
 
 def trend(counts: Sequence[tuple[int, int]], doses: Sequence[float]) -> float:
-    """Cochran–Armitage z of successes among trials over doses."""
+    """z of the Cochran–Armitage trend test; counts: (successes, trials) at each dose."""
     successes = np.array([agree for agree, _ in counts], float)
     trials = np.array([total for _, total in counts], float)
     dose = np.asarray(doses)
@@ -256,9 +256,9 @@ def trend(counts: Sequence[tuple[int, int]], doses: Sequence[float]) -> float:
 
 
 def less_spread(data: SuiteRuns, pairs: Sequence[Pair], part: float, what: str) -> Finding:
-    """A varies less over seeds than B, in the first `part` of training: mean difference of their deviations.
+    """Whether A's scores vary less over seeds than B's in the first `part` (a fraction) of training.
 
-    The interval redraws seeds within every cell.
+    Tests the mean difference of their standard deviations, with a bootstrap interval over seeds within every cell.
     """
     known = [(data.cells[a], data.cells[b]) for a, b in pairs if a in data.cells and b in data.cells]
     both = [(early_curves(a, part), early_curves(b, part)) for a, b in known]
@@ -282,7 +282,7 @@ def less_spread(data: SuiteRuns, pairs: Sequence[Pair], part: float, what: str) 
 
 
 def early_curves(cell: CellRuns, part: float) -> NDArray[np.float64] | None:
-    """Evaluations [seeds, E] of the first `part` of what all seeds have; None with fewer than two seeds."""
+    """Evaluations [seeds, E] of the first `part` of training; None with fewer than two seeds or a deviating cell."""
     length = min((len(run.curve.value) for run in cell.runs), default=0)
     if len(cell.runs) < 2 or length == 0 or cell.deviations:
         return None
@@ -299,7 +299,7 @@ def _redraw(curves: NDArray[np.float64], generator: np.random.Generator) -> NDAr
 
 
 def rows_of(a: str, b: str, domains: Sequence[tuple[str, Sequence[str]]], sharings: Sequence[str]) -> list[Pair]:
-    """The pair of algorithms in every row of the given tasks and sharings."""
+    """The cells of algorithms `a` and `b` in every row of the given tasks and sharings."""
     return [
         (f"{domain}/{task}/{sharing}/{a}", f"{domain}/{task}/{sharing}/{b}")
         for domain, tasks in domains
@@ -454,5 +454,5 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def ledger(data: SuiteRuns) -> list[tuple[Claim, Finding]]:
-    """Every claim with what our runs say."""
+    """Every claim with the finding on our runs."""
     return [(claim, claim.test(data)) for claim in CLAIMS]

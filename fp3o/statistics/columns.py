@@ -1,15 +1,16 @@
-"""Which cells a table shows; apart from the statistics, so that planning does not import SciPy."""
+"""Which cells a table shows. A file of its own, so that Snakemake can build its job graph without importing SciPy."""
 
 from __future__ import annotations
 
 from fp3o.config import Artefact, Cell, Suite
 
-# Shown beside the paper's columns wherever the suite has it, marked as ours: the paper gives FP3O twice the updates.
+# The equal-budget control, which the paper lacks. FP3O trains twice per iteration (independent and dependent step), so
+# MAPPO with twice the epochs is shown beside the paper's columns wherever the suite has it.
 CONTROL = "mappo-10-epochs"
 
 
 def cells_of(suite: Suite, artefact: Artefact) -> tuple[Cell, ...]:
-    """The artefact's cells and, for a table of the paper with MAPPO in it, the equal-budget control of each row."""
+    """The artefact's cells and, for a table of the paper, the equal-budget control beside every MAPPO cell."""
     if artefact.kind != "table" or not artefact.paper:
         return artefact.cells
     planned = {cell for other in suite.artefacts if other.kind != "cost" for cell in other.cells}

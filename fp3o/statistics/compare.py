@@ -1,4 +1,4 @@
-"""Ours against the paper's: consistent, differs or undecided, never a bare p-value."""
+"""Our scores against the paper's: consistent, differs or undecided, never a bare p-value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from fp3o.statistics.scores import departures, protocol_of
 
 Verdict = Literal["consistent", "differs", "undecided"]
 ALPHA = 0.05
-# 90 %, as two one-sided 5 % tests have it; order statistics of five seeds reach 93.75 %, of four only 87.5 %.
+# Coverage that an interval of medians must have to call two medians equivalent: 90 %, as with two one-sided 5 % tests.
+# The interval of five seeds has 93.75 %, that of four only 87.5 %.
 MEDIAN_COVERAGE = 0.90
 
 
@@ -38,24 +39,28 @@ class Comparison(NamedTuple):
     high: float
     """95 % Welch interval of the difference."""
     standardised: float | None
-    """The difference in published spreads."""
+    """The difference divided by the published standard deviation; None where none is published."""
     p: float
+    """Of no difference; `judge` adjusts it for the number of cells in a table."""
     margin: float
+    """Differences smaller than this count as equivalent."""
     equivalent: bool
+    """Whether the test of equivalence within the margin succeeds."""
     prediction: Interval
-    """Where the mean (median) of the paper's five seeds should fall if ours are right."""
+    """Where the mean (median) of five further seeds would fall, judging by ours."""
     percentile: float
-    """Where the published value falls among papers made of our seeds."""
+    """Fraction of "papers" made of five of our seeds whose value is below the published one."""
     verdict: Verdict
 
     @property
     def direction(self) -> str:
-        """`differs` is always said with a direction."""
+        """For `differs`: whether ours is higher or lower; "" for other verdicts."""
         return "" if self.verdict != "differs" else "ours higher" if self.difference > 0 else "ours lower"
 
     @property
     def words(self) -> str:
-        """consistent | undecided | undecided (outside our prediction interval) | differs (ours lower)."""
+        """The verdict for readers: consistent, undecided, undecided (outside our prediction interval), differs (ours
+        lower) or differs (ours higher)."""
         if self.verdict == "undecided" and not self.prediction.contains(self.published.value):
             return "undecided (outside our prediction interval)"
         return f"{self.verdict} ({self.direction})" if self.direction else self.verdict
@@ -64,7 +69,10 @@ class Comparison(NamedTuple):
 def compare(
     values: Sequence[float], published: Published, statistic: Statistic, margin: float | None = None
 ) -> Comparison:
-    """The comparison of one cell by itself; within a table `judge` corrects for the number of cells."""
+    """Compare one cell's scores, one per seed, with the published value. For the cells of a table call `judge` next.
+
+    margin: None: the larger of 10 % of the published value and its standard deviation.
+    """
     ours, theirs = summarise(values, statistic), published.summary
     spread = published.spread or 0.0
     width = margin if margin is not None else max(0.1 * abs(published.value), spread)
@@ -72,8 +80,9 @@ def compare(
     if statistic == "mean":
         same, predicted, p = equivalent(ours, theirs, width), prediction_interval(values), test.p
     else:
-        # A median's deviation says little and the published one is not over seeds at all. Equivalence: the order
-        # statistics lie within the margin. Difference: Welch says so and the published value is outside our range.
+        # Medians: standard deviations say little about them, and the published one is not over seeds at all.
+        # Equivalent: our interval of the median lies within the margin. Different: by Welch's test, if the published
+        # value also lies outside that interval.
         predicted = median_interval(values)
         near = max(abs(predicted.low - published.value), abs(predicted.high - published.value))
         same = predicted.coverage >= MEDIAN_COVERAGE and near < width
@@ -99,7 +108,7 @@ def _verdict(same: bool, p: float) -> Verdict:
 
 
 def judge(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The cells of one table together: p-values adjusted after Benjamini and Hochberg, verdicts accordingly."""
+    """The comparisons of one table with p-values adjusted for their number (Benjamini–Hochberg) and new verdicts."""
     adjusted = adjust([comparison.p for comparison in comparisons])
     return [
         comparison._replace(p=p, verdict=_verdict(comparison.equivalent, p))
@@ -108,7 +117,7 @@ def judge(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 def compare_cell(cell: str, values: Sequence[float]) -> Comparison | None:
-    """A cell by its name; None where the paper has no number or nothing was run."""
+    """`compare` for a cell id; None where the paper has no number or nothing was run."""
     published = scores().get(cell)
     if published is None or not values:
         return None
@@ -117,13 +126,13 @@ def compare_cell(cell: str, values: Sequence[float]) -> Comparison | None:
 
 
 def _plus_minus(centre: float, spread: float | None) -> str:
-    """One decimal as in the paper, none from a thousand on; both numbers alike."""
+    """`4102 ± 40`: both numbers with one decimal, or from a thousand on with none."""
     digits = 0 if abs(centre) >= 1000 else 1
     return f"{centre:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
 
 
 def sentence(cell: str, values: Sequence[float], deviations: Sequence[Change] = ()) -> str:
-    """What a finished training prints: 4102 ± 40 (n = 5), published 4128 ± 367: consistent."""
+    """What `fp3o train` prints at the end: 4102 ± 40 (n = 5), published 4128 ± 367: consistent."""
     if not values:
         return "no score: every seed diverged before its first evaluation"
     centre, spread, n = summarise(values, protocol_of(cell).statistic)

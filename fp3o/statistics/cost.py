@@ -1,8 +1,8 @@
-"""The two cost tables: seconds and memory of single runs on an idle machine, compared with the paper as ratios.
+"""The two cost tables: seconds and memory of one seed on an idle machine, compared with the paper as ratios to MAPPO.
 
     python -m fp3o.statistics.cost --cost results/paper/cost.csv --out results/paper/tables/table-cost
 
-Hardware differs, so minutes and MiB are only shown; what is compared is each algorithm's ratio to MAPPO.
+The hardware differs from the paper's, so minutes and MiB are shown but not compared.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ COLUMNS = (
     *("peak_gpu_mib", "memory_mib", "device"),
 )
 REFERENCE = "mappo"
-# Two costs the paper writes as ≈ differ by up to 3 % there (memory of FP3O and MAPPO; minutes of MAPPO and IPPO).
+# Relative difference up to which two costs count as equal. Those the paper calls ≈ differ by up to 3 % in its tables
+# (memory of FP3O and MAPPO; minutes of MAPPO and IPPO).
 ALIKE = 0.05
 
 
 class Cost(NamedTuple):
-    """One cell, one seed by itself, after warm-up."""
+    """One row of cost.csv: one seed of a cell trained alone, the warm-up subtracted."""
 
     cell: str
     iterations: int
     rollout: float
+    """Seconds of all iterations; likewise the next two."""
     update: float
     evaluation: float
     peak_gpu_mib: float | None
@@ -42,17 +44,17 @@ class Cost(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Per iteration, without evaluation."""
+        """Seconds per iteration, without evaluation."""
         return (self.rollout + self.update) / self.iterations
 
     @property
     def memory(self) -> float:
-        """Of the GPU where one was used, else of the process."""
+        """Peak memory in MiB: of the GPU where one was used, else of the process."""
         return self.peak_gpu_mib if self.peak_gpu_mib else self.memory_mib
 
 
 def read(path: Path) -> list[Cost]:
-    """cost.csv: one line per cell."""
+    """The rows of cost.csv, one per cell."""
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         if tuple(reader.fieldnames or ()) != COLUMNS:
@@ -83,7 +85,7 @@ class Ratio(NamedTuple):
 
 
 def ratios(costs: Sequence[Cost], measure: Callable[[Cost], float], table: str) -> list[Ratio]:
-    """Every measured cell against MAPPO of its row."""
+    """The ratio of every measured cell to MAPPO in the same row; `table`: the published table to compare with."""
     ours = {cost.cell: measure(cost) for cost in costs}
     theirs = {entry.cell: entry.value for entry in published.table(table)}
 
@@ -93,12 +95,12 @@ def ratios(costs: Sequence[Cost], measure: Callable[[Cost], float], table: str) 
 
     return [
         Ratio(cell, ours.get(cell), ratio(ours, cell), theirs.get(cell), ratio(theirs, cell))
-        # Cells of the paper that were not measured are named, unless none of them was meant to be.
+        # Unmeasured cells of the paper get a line too, unless no cell of the paper was measured at all.
         for cell in dict.fromkeys((*ours, *(theirs if ours.keys() & theirs.keys() else ())))
     ]
 
 
-# The orders the paper reads off its tables (appendix, computational analysis): each pair is "first above second".
+# What the paper concludes from its tables (appendix, computational analysis): the first of each pair costs more.
 ORDERS: dict[str, tuple[tuple[str, str], ...]] = {
     "wallclock": (("happo", "fp3o"), ("fp3o", "mappo"), ("fp3o", "ippo")),
     "memory": (("fp3o", "happo"), ("mappo", "ippo"), ("ippo", "happo")),
@@ -106,7 +108,7 @@ ORDERS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def claim(costs: Sequence[Cost]) -> tuple[Claim, Finding]:
-    """C12: the orders under full and partial sharing, pair by pair."""
+    """Claim C12: whether the paper's orders of cost hold under full and partial sharing, counted pair by pair."""
     holds = total = 0
     needed = 2 * 2 * sum(len(pairs) for pairs in ORDERS.values())
     measured = {
@@ -144,7 +146,7 @@ def to_csv(costs: Sequence[Cost]) -> str:
 
 
 def to_markdown(costs: Sequence[Cost]) -> str:
-    """For people: ours and the paper's ratio side by side."""
+    """A table for readers: our ratio and the paper's side by side."""
     time = ratios(costs, lambda cost: cost.seconds, "wallclock")
     memory = {row.cell: row for row in ratios(costs, lambda cost: cost.memory, "memory")}
     lines = ["| Cell | s per iteration | × MAPPO | paper × | MiB | × MAPPO | paper × |", "|" + " --- |" * 7]

@@ -19,51 +19,51 @@ HEADER = ("domain", "task", "sharing", "algorithm", "seed", "status", "statistic
 
 
 def scores_csv(data: SuiteRuns) -> str:
-    """Every named reduction of every run; the pool of all seeds as seed "all"."""
+    """The score of every run by every reduction; "all" in the column seed: of all seeds' evaluations pooled."""
     rows: list[Sequence[object]] = []
-    for found in data.cells.values():
-        parts = Cell.of(found.cell).parts
-        for run in found.runs:
+    for cell_runs in data.cells.values():
+        parts = Cell.of(cell_runs.cell).parts
+        for run in cell_runs.runs:
             for name in REDUCTIONS:
                 value = reduce(run, name)
                 # A seed that diverged before its first evaluation is there too, with an empty value.
                 text = "" if value is None else f"{value:.6g}"
                 used = 0 if value is None else 1 if name == "final" else len(last_ten(run.curve.value))
                 rows.append((*parts, run.seed, run.document["status"], name, text, used))
-        pooled = pooled_median(found)
+        pooled = pooled_median(cell_runs)
         if pooled is not None:
-            count = sum(len(last_ten(run.curve.value)) for run in found.runs)
+            count = sum(len(last_ten(run.curve.value)) for run in cell_runs.runs)
             rows.append((*parts, "all", "", "pooled-median", f"{pooled.centre:.6g}", count))
             rows.append((*parts, "all", "", "pooled-deviation", f"{pooled.spread:.6g}", count))
     return csv_text(HEADER, rows)
 
 
 def marl_eval(data: SuiteRuns) -> dict[str, Any]:
-    """environment → task → algorithm → run → step; sharing is folded into the algorithm's name (fp3o_full).
+    """environment → task → algorithm → run → step; the sharing becomes part of the algorithm's name (fp3o_full).
 
-    marl-eval wants the same number of evaluations in every run of a task: a seed that diverged keeps its last value,
-    and longer runs are cut. "Absolute" metrics are of the final policy; we keep no best one.
+    marl-eval needs the same number of evaluations in every run of a task: a seed that diverged is continued with its
+    last value, and longer runs are cut. Its "absolute metrics" should be of the best policy; ours are of the final one.
     """
     document: dict[str, Any] = {}
     tasks: dict[tuple[str, str], list[CellRuns]] = {}
-    for found in data.cells.values():
-        if found.runs and all(len(run.curve.value) for run in found.runs):
-            tasks.setdefault((Cell.of(found.cell).domain, Cell.of(found.cell).task), []).append(found)
+    for cell_runs in data.cells.values():
+        if cell_runs.runs and all(len(run.curve.value) for run in cell_runs.runs):
+            tasks.setdefault((Cell.of(cell_runs.cell).domain, Cell.of(cell_runs.cell).task), []).append(cell_runs)
     for (domain, task), members in tasks.items():
-        length = min(max(len(run.curve.value) for run in found.runs) for found in members)
-        for found in members:
-            _, _, sharing, label = Cell.of(found.cell).parts
+        length = min(max(len(run.curve.value) for run in cell_runs.runs) for cell_runs in members)
+        for cell_runs in members:
+            _, _, sharing, label = Cell.of(cell_runs.cell).parts
             name = f"{label.replace('-', '_')}_{sharing.replace('-', '_')}"
             place = document.setdefault(domain, {}).setdefault(task.replace("-", "_").lower(), {})
-            place[name] = _runs(found, length)
+            place[name] = _runs(cell_runs, length)
     return document
 
 
-def _runs(found: CellRuns, length: int) -> dict[str, Any]:
-    metric = protocol_of(found.cell).metric
-    longest = max(found.runs, key=lambda run: len(run.curve.value)).curve.env_steps
+def _runs(cell_runs: CellRuns, length: int) -> dict[str, Any]:
+    metric = protocol_of(cell_runs.cell).metric
+    longest = max(cell_runs.runs, key=lambda run: len(run.curve.value)).curve.env_steps
     entries: dict[str, Any] = {}
-    for run in found.runs:
+    for run in cell_runs.runs:
         values = run.curve.value[:length]
         values = np.concatenate([values, np.full(length - len(values), values[-1])])
         steps: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""Intervals and tests that are right with five seeds; SciPy does the arithmetic.
+"""Confidence intervals and tests that hold for five seeds; SciPy does the arithmetic.
 
-A percentile bootstrap of five normal values covers their mean in only 84.5 % of cases where 95 % is promised, Student's
-t in 95.8 %: per cell we use t (means) and order statistics (medians), and keep the bootstrap for pools of many cells.
+For five normal values the 95 % percentile bootstrap interval contains the mean in only 84.5 % of cases, Student's t in
+95.8 %. So single cells use t (means) and order statistics (medians); the bootstrap is for pools of many cells.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Statistic = Literal["mean", "median"]
 
 
 class Interval(NamedTuple):
-    """A closed interval and the coverage it has, which for order statistics is rarely the one asked for."""
+    """A closed interval and its true coverage, which for order statistics is rarely exactly the one asked for."""
 
     low: float
     high: float
@@ -32,7 +32,7 @@ class Interval(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a table prints of one cell: centre, standard deviation (ddof = 1) and number of seeds."""
+    """What a table prints for one cell: mean or median, standard deviation (ddof = 1) and number of seeds."""
 
     centre: float
     spread: float
@@ -40,7 +40,7 @@ class Summary(NamedTuple):
 
 
 class Welch(NamedTuple):
-    """Difference of two means, ours minus theirs, without assuming equal variances."""
+    """Welch's test: the difference of two means (ours minus theirs), its interval, and the p of no difference."""
 
     difference: float
     low: float
@@ -49,13 +49,13 @@ class Welch(NamedTuple):
 
 
 def summarise(values: Sequence[float], statistic: Statistic) -> Summary:
-    """Mean or median, with the standard deviation over seeds (0 for a single seed, whose n says so)."""
+    """Mean or median, with the standard deviation over seeds (0 for a single seed)."""
     centre = float(np.mean(values) if statistic == "mean" else np.median(values))
     return Summary(centre, float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, len(values))
 
 
 def _t(probability: float, freedom: float) -> float:
-    """Quantile of Student's t. Not from scipy.stats, which takes a second to import: SciPy loads it when it is used."""
+    """Quantile of Student's t. From scipy.special, because scipy.stats takes a second to import."""
     return float(scipy.special.stdtrit(freedom, probability))
 
 
@@ -69,7 +69,7 @@ def mean_interval(values: Sequence[float], coverage: float = 0.95) -> Interval:
 
 
 def median_interval(values: Sequence[float], coverage: float = 0.95) -> Interval:
-    """Narrowest symmetric pair of order statistics that reaches `coverage`, else [min, max] with what that covers.
+    """The narrowest symmetric pair of order statistics with at least `coverage`, or [min, max] if none has.
 
     n = 5: [min, max], 93.75 %. n = 10: 2nd to 9th, 97.9 %.
     """
@@ -96,12 +96,12 @@ def prediction_interval(values: Sequence[float], seeds: int = 5, coverage: float
 
 
 def welch(ours: Summary, theirs: Summary, coverage: float = 0.95) -> Welch:
-    """Welch's t-test and interval from summaries. One side without a variance estimate (n = 1): nothing is claimed."""
+    """Welch's t-test and interval from summaries; unbounded with p = 1 if one side has a single seed (no variance)."""
     difference = ours.centre - theirs.centre
     if ours.n < 2 or theirs.n < 2:
         return Welch(difference, -math.inf, math.inf, 1.0)
     a, b = ours.spread**2 / ours.n, theirs.spread**2 / theirs.n
-    if a + b == 0:  # both without any spread, e.g. 100 % in every seed: equal or not, there is no noise to weigh
+    if a + b == 0:  # no spread on either side, e.g. 100 % in every seed
         return Welch(difference, difference, difference, 1.0 if difference == 0 else 0.0)
     freedom = (a + b) ** 2 / (a**2 / (ours.n - 1) + b**2 / (theirs.n - 1))
     half = _t((1 + coverage) / 2, freedom) * math.sqrt(a + b)
@@ -110,15 +110,15 @@ def welch(ours: Summary, theirs: Summary, coverage: float = 0.95) -> Welch:
 
 
 def equivalent(ours: Summary, theirs: Summary, margin: float, alpha: float = 0.05) -> bool:
-    """TOST: two one-sided Welch tests, that is, the 1 − 2α interval of the difference lies within ± margin."""
+    """Two one-sided Welch tests (TOST): whether the 1 − 2α interval of the difference lies within ± margin."""
     bounds = welch(ours, theirs, 1 - 2 * alpha)
     return -margin < bounds.low and bounds.high < margin
 
 
 def replication_percentile(values: Sequence[float], published: float, statistic: Statistic, seeds: int = 5) -> float:
-    """Where the published number falls among "papers" made of `seeds` of our runs drawn with replacement.
+    """Fraction of "papers", each made of `seeds` of our runs drawn with replacement, whose value is below `published`.
 
-    Exact: every multiset of draws with its multinomial weight, ties counted half; no random numbers.
+    Exact: every multiset of draws with its multinomial weight; ties are counted half.
     """
     draws, weights = _papers(len(values), seeds)
     drawn = np.asarray(values, float)[draws]
@@ -139,8 +139,8 @@ def wilson(successes: int, trials: int, coverage: float = 0.95) -> Interval:
     """Wilson's interval of a proportion."""
     if trials == 0:
         return Interval(0.0, 1.0, coverage)
-    found = scipy.stats.binomtest(successes, trials).proportion_ci(coverage, "wilson")
-    return Interval(float(found.low), float(found.high), coverage)
+    bounds = scipy.stats.binomtest(successes, trials).proportion_ci(coverage, "wilson")
+    return Interval(float(bounds.low), float(bounds.high), coverage)
 
 
 def adjust(p_values: Sequence[float]) -> list[float]:

@@ -1,4 +1,4 @@
-"""The paper's numbers, from benchmarks/published/*.csv (each checked against the paper's own table rows by a test)."""
+"""The paper's numbers, from benchmarks/published/*.csv (a test checks each against the rows of the paper's tables)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fp3o.config import data_root
 from fp3o.errors import UserError
 from fp3o.statistics.intervals import Summary
 
-# The paper states five seeds for its two main tables; we take five everywhere.
+# The paper states five seeds for its two main tables; five are assumed for the others.
 SEEDS = 5
 TABLES = ("mamujoco", "smac", "mpe", "approximation", "wallclock", "memory")
 # Main tables come first: the approximation table repeats four of their cells, one of them wrongly (docs/deviations.md).
@@ -18,28 +18,33 @@ SCORE_TABLES = ("mamujoco", "smac", "mpe", "approximation")
 
 
 class Published(NamedTuple):
-    """One number of the paper and how its table marks it."""
+    """One number of the paper and how its table prints it."""
 
     cell: str
     value: float
     spread: float | None
+    """The number after ±; None where the table has none."""
     decimals: int
+    """As printed."""
     bold: bool
     underline: bool
     title: str
+    """Of the task, in the table; likewise the next two."""
     difficulty: str
     agents: str
     label: str
+    """LaTeX label of the table."""
     latex_line: int
+    """Line of the paper's source."""
 
     @property
     def summary(self) -> Summary:
-        """With the spread as printed taken for ddof = 0 and widened by √(5/4): the paper does not say which it is."""
+        """For tests: five seeds, and the printed spread (ddof = 0 is assumed, the paper does not say) times √(5/4)."""
         return Summary(self.value, (self.spread or 0.0) * (SEEDS / (SEEDS - 1)) ** 0.5, SEEDS)
 
     @property
     def text(self) -> str:
-        """As printed: 4128.3 ± 366.9."""
+        """As the paper prints it: 4128.3 ± 366.9."""
         value = f"{self.value:.{self.decimals}f}"
         return value if self.spread is None else f"{value} ± {self.spread:.{self.decimals}f}"
 
@@ -71,16 +76,16 @@ def table(name: str) -> tuple[Published, ...]:
 
 @cache
 def scores() -> dict[str, Published]:
-    """The published score of every cell that has one; where two tables disagree the main table holds."""
-    found: dict[str, Published] = {}
+    """The published score of every cell that has one; where two tables disagree, that of the main table."""
+    by_cell: dict[str, Published] = {}
     for name in SCORE_TABLES:
         for entry in table(name):
-            found.setdefault(entry.cell, entry)
-    return found
+            by_cell.setdefault(entry.cell, entry)
+    return by_cell
 
 
 class Bound(NamedTuple):
-    """What a team that knows every goal scores on an MPE task (benchmarks/mpe_bound.py); ours, not the paper's."""
+    """Score on an MPE task of a team that is told every goal: an upper bound from our own benchmarks/mpe_bound.py."""
 
     task: str
     goal_known: str
@@ -90,7 +95,7 @@ class Bound(NamedTuple):
 
 @cache
 def bounds() -> tuple[Bound, ...]:
-    """benchmarks/bounds.csv."""
+    """The rows of benchmarks/bounds.csv."""
     with (data_root() / "benchmarks" / "bounds.csv").open(newline="", encoding="utf-8") as file:
         return tuple(
             Bound(row["task"], row["goal_known"], float(row["value"]), float(row["spread"]))

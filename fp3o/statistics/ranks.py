@@ -1,4 +1,4 @@
-"""Does the order of the algorithms agree with the paper's, row by row?"""
+"""Whether the algorithms' order agrees with the paper's, row by row (Kendall's τ)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fp3o.statistics.published import Published
 
 
 class RankRow(NamedTuple):
-    """A row all of whose published algorithms were run."""
+    """A row of a published table all of whose algorithms were run."""
 
     name: str
     published: tuple[Published, ...]
     scores: tuple[tuple[float, ...], ...]
-    """Our seeds, algorithm by algorithm."""
+    """Our scores, one per seed, for each of the published algorithms."""
     statistic: Statistic
 
     @property
@@ -32,30 +32,32 @@ class RankRow(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Agreement of all rows. A single row of four algorithms can prove nothing (τ = 1 has p = 1/24)."""
+    """Agreement over all rows; a single row of four algorithms proves little (τ = 1 has p = 1/24)."""
 
     rows: int
     mean_tau: float
     interval: Interval
-    """By redrawing our seeds within each cell."""
+    """Of the mean τ; bootstrap over our seeds within each cell."""
     p: float
-    """Exact: chance of a mean τ as high if our labels were shuffled within rows."""
+    """Exact probability of a mean τ at least as high if our algorithms were shuffled within rows."""
     taus: dict[str, float]
+    """By row."""
     separated_pairs: int
-    """Pairs the paper itself separates (Welch, 5 %)."""
+    """Pairs of algorithms of a row whose published values differ significantly (Welch, 5 %)."""
     separated_agree: int
+    """Those of them that are in the same order in ours."""
     top_agree: int
-    """Rows whose published best (any of those tied) is our best."""
+    """Rows in which our best algorithm is a published best one."""
 
 
 def tau(first: Sequence[float], second: Sequence[float]) -> float:
-    """Kendall's τ-b; 0 where one side has no order at all."""
-    found = float(scipy.stats.kendalltau(first, second).statistic)
-    return found if np.isfinite(found) else 0.0
+    """Kendall's τ-b; 0 where all values of one side are equal."""
+    value = float(scipy.stats.kendalltau(first, second).statistic)
+    return value if np.isfinite(value) else 0.0
 
 
 def agreement(rows: Sequence[RankRow], replicates: int = 500) -> Agreement | None:
-    """All rows together; None without rows."""
+    """Agreement over all rows; None if there are none."""
     if not rows:
         return None
     taus = {row.name: tau(row.theirs, row.ours) for row in rows}
@@ -73,18 +75,18 @@ def agreement(rows: Sequence[RankRow], replicates: int = 500) -> Agreement | Non
 
 
 def _separated(row: RankRow) -> list[bool]:
-    """For each pair the paper separates: whether ours have the same sign."""
+    """For each pair whose published values differ significantly: whether ours are in the same order."""
     ours = row.ours
-    found = []
+    agree = []
     for i, j in combinations(range(len(ours)), 2):
         a, b = row.published[i], row.published[j]
         if a.spread is not None and b.spread is not None and welch(a.summary, b.summary).p < 0.05:
-            found.append((a.value - b.value) * (ours[i] - ours[j]) > 0)
-    return found
+            agree.append((a.value - b.value) * (ours[i] - ours[j]) > 0)
+    return agree
 
 
 def _chance(rows: Sequence[RankRow], observed: float) -> float:
-    """Exact permutation distribution of the sum of τ: every row's shuffles, convolved."""
+    """Exact probability of a mean τ of at least `observed` under shuffling: the rows' distributions convolved."""
     total = {0.0: 1.0}
     for row in rows:
         shuffles = list(permutations(row.ours))
@@ -102,9 +104,9 @@ def _chance(rows: Sequence[RankRow], observed: float) -> float:
 
 
 def _redraw(rows: Sequence[RankRow], replicates: int) -> Interval:
-    """Percentile interval of the mean τ over redraws of our seeds within each cell."""
+    """95 % percentile bootstrap interval of the mean τ, our seeds resampled within each cell."""
     generator = np.random.default_rng(0)
-    found = [
+    means = [
         np.mean(
             [
                 tau(
@@ -116,7 +118,7 @@ def _redraw(rows: Sequence[RankRow], replicates: int) -> Interval:
         )
         for _ in range(replicates)
     ]
-    low, high = np.quantile(found, [0.025, 0.975])
+    low, high = np.quantile(means, [0.025, 0.975])
     return Interval(float(low), float(high), 0.95)
 
 

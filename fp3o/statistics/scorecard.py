@@ -1,4 +1,4 @@
-"""The reproduction in one file: coverage, verdicts, rank agreement, claims, aggregates. Same runs, same bytes.
+"""The reproduction in one JSON file: coverage, verdicts, rank agreement, claims, aggregates. Same runs, same bytes.
 
 python -m fp3o.statistics.scorecard --suite paper --out results/paper/scorecard.json
 """
@@ -34,7 +34,7 @@ METRICS = {
 
 
 def number(value: float | None) -> float | None:
-    """Four decimals: more would be noise, and might differ between machines."""
+    """A number for the file: four decimals (more might differ between machines), None for infinity and NaN."""
     return None if value is None or not math.isfinite(value) else round(value, 4) + 0.0
 
 
@@ -46,23 +46,23 @@ def bounds(interval: Interval) -> list[float | None]:
 
 
 def judged_cells(data: SuiteRuns) -> dict[str, Entry]:
-    """Every cell with a published value, as judged in the first table that has it."""
-    found: dict[str, Entry] = {}
+    """By cell, every cell with a published value, with the verdict of the first table that has it."""
+    judged: dict[str, Entry] = {}
     for artefact in data.suite.artefacts:
         if artefact.kind == "table" and artefact.paper:
             for entry in build(data, artefact).entries:
                 if entry.published is not None:
-                    found.setdefault(entry.cell, entry)
-    return found
+                    judged.setdefault(entry.cell, entry)
+    return judged
 
 
 def verdict_counts(entries: Sequence[Entry]) -> dict[str, int]:
-    """How many cells of each verdict; directions are told apart."""
+    """How many cells have each verdict (the two directions of `differs` are counted apart)."""
     return dict(sorted(Counter(entry.category for entry in entries).items()))
 
 
 def grouped(entries: dict[str, Entry], part: int) -> dict[str, dict[str, int]]:
-    """Counts by domain (0), sharing (2) or algorithm (3)."""
+    """`verdict_counts` by a part of the cell's id: domain (0), sharing (2) or algorithm (3)."""
     groups: dict[str, list[Entry]] = {}
     for cell, entry in entries.items():
         groups.setdefault(Cell.of(cell).parts[part], []).append(entry)
@@ -73,7 +73,7 @@ def grouped(entries: dict[str, Entry], part: int) -> dict[str, dict[str, int]]:
 
 
 def rank_rows(data: SuiteRuns, table: str) -> list[RankRow]:
-    """Rows of a published table whose algorithms were all run with the paper's settings."""
+    """Rows of a published table all of whose algorithms were run with the paper's settings."""
     groups: dict[str, list[published.Published]] = {}
     for entry in published.table(table):
         groups.setdefault(entry.cell.rpartition("/")[0], []).append(entry)
@@ -85,18 +85,18 @@ def rank_rows(data: SuiteRuns, table: str) -> list[RankRow]:
     return rows
 
 
-def agreement_entry(found: Agreement | None) -> dict[str, Any] | None:
-    if found is None:
+def agreement_entry(result: Agreement | None) -> dict[str, Any] | None:
+    if result is None:
         return None
     return {
-        "rows": found.rows,
-        "mean_tau": number(found.mean_tau),
-        "interval": bounds(found.interval),
-        "p": number(found.p),
-        "tau": {name: number(value) for name, value in sorted(found.taus.items())},
-        "pairs_separated_in_the_paper": found.separated_pairs,
-        "of_these_same_sign": found.separated_agree,
-        "published_best_is_our_best": found.top_agree,
+        "rows": result.rows,
+        "mean_tau": number(result.mean_tau),
+        "interval": bounds(result.interval),
+        "p": number(result.p),
+        "tau": {name: number(value) for name, value in sorted(result.taus.items())},
+        "pairs_separated_in_the_paper": result.separated_pairs,
+        "of_these_same_sign": result.separated_agree,
+        "published_best_is_our_best": result.top_agree,
     }
 
 
@@ -104,7 +104,7 @@ def agreement_entry(found: Agreement | None) -> dict[str, Any] | None:
 
 
 def scale(domain: str, task: str) -> tuple[float, float]:
-    """What counts as 0 and as 1: win rates 0 and 100 %, else the paper's worst and best value on the task."""
+    """The scores normalised to 0 and to 1: win rates 0 and 100 %, else the paper's worst and best value on the task."""
     if protocol_of(domain).metric == "win_rate":
         return 0.0, 100.0
     values = [entry.value for cell, entry in published.scores().items() if cell.startswith(f"{domain}/{task}/")]
@@ -112,7 +112,7 @@ def scale(domain: str, task: str) -> tuple[float, float]:
 
 
 def normalised(data: SuiteRuns, domain: str, labels: Sequence[str]) -> tuple[list[str], dict[str, list[list[float]]]]:
-    """Rows (task/sharing) in which every label has seeds, and the scores there on the task's scale."""
+    """Rows in which every label (algorithm) was run, and by label the normalised scores in each of them."""
     rows = sorted({cell.row for cell in map(Cell.of, published.scores()) if cell.domain == domain}, key=str)
     common = [row for row in rows if all(scores_of(data, f"{row}/{label}") for label in labels)]
     table: dict[str, list[list[float]]] = {label: [] for label in labels}
@@ -129,7 +129,7 @@ def columns_of(domain: str) -> tuple[str, ...]:
 
 
 def aggregates(data: SuiteRuns, domain: str) -> dict[str, Any]:
-    """Pooled over the rows all four algorithms have, and FP3O against each other algorithm over the rows both have."""
+    """Aggregates of each algorithm over the rows that all have, and FP3O against each other over the rows both have."""
     labels = columns_of(domain)
     rows, scores = normalised(data, domain, labels)
     pooled = {
@@ -167,6 +167,7 @@ def aggregates(data: SuiteRuns, domain: str) -> dict[str, Any]:
 
 
 def coverage(cells: Sequence[CellRuns]) -> dict[str, int]:
+    """How much of what the suite plans has been run."""
     return {
         "cells_planned": len(cells),
         "cells_complete": sum(len(cell.runs) == len(cell.planned.seeds) for cell in cells),
@@ -178,7 +179,7 @@ def coverage(cells: Sequence[CellRuns]) -> dict[str, int]:
 
 
 def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any]:
-    """Everything, as plain data."""
+    """The content of the file."""
     entries = judged_cells(data)
     cells = list(data.cells.values())
     domains = [name for name in published_domains() if any(Cell.of(cell.cell).domain == name for cell in cells)]
@@ -215,7 +216,7 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
 
 
 def to_json(document: dict[str, Any]) -> str:
-    """Sorted, so that a diff shows what changed."""
+    """JSON with sorted keys, so that a diff shows what changed."""
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 

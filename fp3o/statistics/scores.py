@@ -1,4 +1,4 @@
-"""From run folders to scores: one named number per seed, and everything a table needs to know about a cell."""
+"""From run folders to scores: one number per seed, and everything a table needs to know about a cell."""
 
 from __future__ import annotations
 
@@ -19,43 +19,42 @@ from fp3o.statistics.intervals import Summary, summarise
 
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
-
-# How often and on how many episodes a policy is evaluated leaves the policy alone.
+# Settings that do not change the policy: how often and on how many episodes it is evaluated.
 _HARMLESS = ("evaluation_interval", "evaluation_episodes", "final_episodes")
 
 
 def protocol_of(cell: str) -> Scoring:
-    """The scoring rule of a cell's domain, or of a domain."""
+    """The scoring rule for a cell id or a domain."""
     domain = cell.partition("/")[0]
     return DOMAINS[domain].scoring if domain in DOMAINS else RETURN
 
 
-# Options that change which simulator it is, not how it is used.
+# Options that choose the simulator, as opposed to how it is used.
 _ENGINE_OPTIONS = ("backend", "flavour", "profile")
-# Packages that are the simulator. Our own engines' numbers are pinned by their revision, whatever numpy and numba are.
+# Packages that are the simulator. Not numpy and numba: our own engines' numbers depend on their revision alone.
 _ENGINE_VERSIONS = ("smac", "pysc2", "game")
 
 
 def departures(deviations: Iterable[Change]) -> tuple[Change, ...]:
-    """Those deviations of a plan that make its score another quantity than the published one of the same cell."""
-    found = [d for d in deviations if d.name not in _HARMLESS and not d.source.startswith("variant ")]
-    return tuple(sorted(found, key=str))
+    """Those deviations that make a score incomparable with the paper's: all but harmless ones and the variant's own."""
+    kept = [d for d in deviations if d.name not in _HARMLESS and not d.source.startswith("variant ")]
+    return tuple(sorted(kept, key=str))
 
 
 class Planned(NamedTuple):
-    """A cell as the suite wants it: which configuration, which seeds."""
+    """A cell as the suite plans it: with which configuration (digest), for which seeds."""
 
     cell: str
     digest: str
     seeds: tuple[int, ...]
 
     def folder(self, runs: Path, seed: int) -> Path:
-        """Where that seed's run lies."""
+        """The folder of a seed's run."""
         return runs / self.cell / self.digest / f"seed-{seed}"
 
 
 class Curve(NamedTuple):
-    """A seed's evaluations: the metric averaged over the episodes of each."""
+    """The E evaluations of a seed: environment steps, and the metric averaged over the evaluation's episodes."""
 
     env_steps: NDArray[np.float64]  # [E]
     value: NDArray[np.float64]  # [E]
@@ -70,16 +69,16 @@ class Run:
     document: Mapping[str, Any]
     curve: Curve
     final_episodes: NDArray[np.float64] | None = None
-    """The metric of every episode of final.csv, where that file exists."""
+    """The metric of every episode of final.csv; None where there is no such file."""
 
     @property
     def final(self) -> float | None:
-        """Mean over the episodes of the final policy."""
+        """Mean of `final_episodes`."""
         return None if self.final_episodes is None else float(self.final_episodes.mean())
 
     @property
     def episode_spread(self) -> float | None:
-        """Standard deviation over the episodes of the final policy."""
+        """Standard deviation of `final_episodes`."""
         values = self.final_episodes
         return float(values.std(ddof=1)) if values is not None and len(values) > 1 else None
 
@@ -89,7 +88,7 @@ class Run:
 
     @property
     def engine(self) -> str:
-        """Which simulator, in the sense in which two may not be mixed within a table; other options are deviations."""
+        """Which simulator made the run. Runs with different texts are never mixed within a table."""
         environment, options = self.document["environment"], self.document["options"]
         chosen = [f"{name} {options[name]}" for name in _ENGINE_OPTIONS if name in options]
         versions = environment.get("versions", {})
@@ -101,19 +100,19 @@ class Run:
 
     @property
     def ground(self) -> str:
-        """Which terrain, of a task that has one."""
+        """Digest of the terrain, for tasks that have one; "" for others."""
         environment = self.document["environment"]
         return str(environment.get("terrain", environment.get("map_data", "")))
 
     def iterations(self) -> records.Columns:
-        """iterations.csv, verified and read when asked for."""
+        """The columns of iterations.csv, verified; read from disk at every call."""
         read_verified(self.folder, RunId.of(self.document), (records.ITERATIONS,))
         return records.read_iterations(self.folder / records.ITERATIONS)
 
 
 @dataclass(frozen=True)
 class CellRuns:
-    """What exists of a planned cell."""
+    """A planned cell and those of its runs that exist."""
 
     planned: Planned
     runs: tuple[Run, ...]
@@ -124,33 +123,33 @@ class CellRuns:
 
     @property
     def diverged(self) -> int:
-        """Seeds that diverged; they count as seeds."""
+        """How many of the seeds diverged (they are scored like the others)."""
         return sum(run.diverged for run in self.runs)
 
     @property
     def deviations(self) -> tuple[Change, ...]:
-        """Where the settings depart from the paper's cell, over all seeds, other than by the variant the cell names."""
+        """The `departures` of all its runs."""
         return departures({Change.read(text) for run in self.runs for text in run.document["deviations"]})
 
     def scores(self, reduction: Reduction | None = None) -> list[float]:
-        """One number per seed that has one (a seed that diverged counts with its last finite evaluations)."""
+        """One score per seed. A diverged seed is scored by its last finite evaluations; one without any is left out."""
         chosen = reduction or protocol_of(self.cell).reduction
-        found = [reduce(run, chosen) for run in self.runs]
-        return [value for value in found if value is not None]
+        values = [reduce(run, chosen) for run in self.runs]
+        return [value for value in values if value is not None]
 
     def summary(self) -> Summary | None:
-        """The paper's statistic over seeds; None where nothing was run."""
+        """Mean or median over seeds, as the domain's scoring rule says; None where nothing was run."""
         scores = self.scores()
         return summarise(scores, protocol_of(self.cell).statistic) if scores else None
 
 
 def metric_values(table: records.Columns, metric: Metric) -> NDArray[np.float64]:
-    """The metric of every episode; win rates in percent."""
+    """The metric of every episode (row); win rates in percent."""
     return table["won"] * 100.0 if metric == "win_rate" else table[metric]
 
 
 def curve(evaluations: records.Columns, metric: Metric) -> Curve:
-    """Average over the episodes of each evaluation; evaluations with a value that is not finite are left out."""
+    """The mean over episodes of each evaluation; evaluations with a value that is not finite are left out."""
     steps, place = np.unique(evaluations["env_steps"], return_inverse=True)
     values = metric_values(evaluations, metric)
     with np.errstate(invalid="ignore"):
@@ -165,7 +164,7 @@ def last_ten(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def reduce(run: Run, reduction: Reduction) -> float | None:
-    """The named reduction of a run to its score; None for a run that diverged before its first evaluation."""
+    """A run's score by this reduction; None for a run that diverged before its first evaluation."""
     if reduction == "final" and run.final is not None:
         return run.final
     values = run.curve.value
@@ -177,13 +176,14 @@ def reduce(run: Run, reduction: Reduction) -> float | None:
 
 
 def pooled_median(runs: CellRuns) -> Summary | None:
-    """Median and deviation of all seeds' last ten evaluations in one pool: what fits the published SMAC ± best."""
+    """Median and standard deviation of the last ten evaluations of all seeds pooled. Of all readings of the published
+    SMAC ±, which the paper does not explain, this one fits best."""
     pool = [value for run in runs.runs for value in last_ten(run.curve.value)]
     return Summary(*summarise(pool, "median")[:2], len(runs.runs)) if pool else None
 
 
 def load_run(folder: Path, expected: RunId) -> Run:
-    """Read one run folder, verified. run.json is written last, so its presence means the run is complete."""
+    """A finished run, verified to be the expected one and unaltered."""
     document = read_verified(folder, expected, (records.EVALUATIONS, records.FINAL))
     tables = read_tables(folder, document)
     metric = protocol_of(expected.cell).metric
@@ -195,7 +195,7 @@ def load_run(folder: Path, expected: RunId) -> Run:
 
 
 def collect(runs: Path, planned: Iterable[Planned]) -> list[CellRuns]:
-    """Whatever exists of each planned cell, in the order planned. Superseded configurations are never looked at."""
+    """The planned cells with the runs of theirs that exist. Runs with other digests (settings) are ignored."""
     return [
         CellRuns(
             cell,
@@ -210,7 +210,7 @@ def collect(runs: Path, planned: Iterable[Planned]) -> list[CellRuns]:
 
 
 def engine_of(cells: Sequence[CellRuns], where: str) -> str | None:
-    """The one engine behind all runs, None if there are none; a mixture is refused."""
+    """The engine of all these runs, None if there are no runs; UserError for several engines or terrains."""
     engines = sorted({run.engine for cell in cells for run in cell.runs})
     if len(engines) > 1:
         raise UserError(f"{where} would mix engines: {'; '.join(engines)}")
@@ -222,7 +222,7 @@ def engine_of(cells: Sequence[CellRuns], where: str) -> str | None:
 
 
 def battles_by(cells: Sequence[CellRuns]) -> str:
-    """For captions: which engine fought the battles shown, empty where there are none."""
+    """For captions: which engine simulated the SMAC battles shown; "" where there are none."""
     engine = engine_of([cell for cell in cells if DOMAINS[Cell.of(cell.cell).domain].real_backend], "a figure")
     if engine is None:
         return ""

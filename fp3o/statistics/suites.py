@@ -1,4 +1,4 @@
-"""The runs of a suite, and the arguments every command here takes."""
+"""The runs of a suite, and what the commands of this package (`python -m fp3o.statistics.…`) have in common."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fp3o.statistics.scores import CellRuns, Planned, collect
 
 
 class Cells(Mapping[str, CellRuns]):
-    """What exists of each planned cell, read when first asked for."""
+    """Cell id → runs, for every planned cell; runs are read from disk when first asked for."""
 
     def __init__(self, runs: Path, planned: Iterable[Planned]) -> None:
         self._runs = runs
@@ -39,12 +39,12 @@ class Cells(Mapping[str, CellRuns]):
 
 
 class SuiteRuns:
-    """A suite and whatever exists of its runs."""
+    """A suite and those of its runs that exist."""
 
     def __init__(self, suite: config.Suite, runs: Path) -> None:
         self.suite = suite
         self.root = runs
-        self.cells = Cells(runs, (Planned(found.cell.id, found.digest, seeds) for found, seeds in suite.runs()))
+        self.cells = Cells(runs, (Planned(plan.cell.id, plan.digest, seeds) for plan, seeds in suite.runs()))
 
     def of(self, artefact: config.Artefact) -> list[CellRuns]:
         """The cells of an artefact, in its order."""
@@ -61,7 +61,7 @@ def parser(what: str, *, out: str) -> argparse.ArgumentParser:
 
 
 def load(arguments: argparse.Namespace) -> SuiteRuns:
-    """What the arguments name."""
+    """The suite and runs that the command line names."""
     suite = config.load_suite(arguments.suite)
     if arguments.runs is not None and not arguments.runs.is_dir():
         raise UserError(f"--runs {arguments.runs}: there is no such folder")
@@ -69,7 +69,7 @@ def load(arguments: argparse.Namespace) -> SuiteRuns:
 
 
 def as_command(main: Callable[[], None]) -> None:
-    """A command of its own: a user's mistake is one line on the screen."""
+    """Call `main` as a program: a UserError or a missing file is one line and exit code 1."""
     try:
         main()
     except UserError as error:
@@ -79,13 +79,13 @@ def as_command(main: Callable[[], None]) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """The same bytes on every machine."""
+    """Write a text file with the same bytes on every machine (UTF-8, newlines as they are)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode())
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV with plain newlines; numbers must come formatted."""
+    """CSV text with plain newlines; numbers in rows must already be formatted."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)

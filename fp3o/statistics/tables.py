@@ -1,4 +1,4 @@
-"""The paper's tables from our runs: CSV with everything, Markdown and LaTeX side by side with the published numbers.
+"""The paper's tables from our runs: CSV with everything; Markdown and LaTeX with the published numbers beside ours.
 
 python -m fp3o.statistics.tables --suite paper --artefact table-mamujoco --out results/paper/tables
 """
@@ -23,7 +23,8 @@ from fp3o.statistics.published import Published
 from fp3o.statistics.scores import CellRuns, engine_of, pooled_median, protocol_of
 from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
 
-# What a reader of a published number must know, by the row it concerns; docs/deviations.md has the rest.
+# Notes on published numbers: LaTeX label of the table, beginning of the cell ids concerned, text. More of them are in
+# docs/deviations.md.
 REMARKS = (
     (
         "table_MAMuJoCo_results",
@@ -53,11 +54,16 @@ class Entry:
 
     cell: str
     summary: Summary | None = None
+    """Of our runs; None where there are none."""
     planned: int = 0
+    """Number of seeds planned …"""
     diverged: int = 0
+    """… and of those that diverged."""
     interval: Interval | None = None
+    """95 % interval of our mean or median."""
     published: Published | None = None
     comparison: Comparison | None = None
+    """None where there is nothing to compare, or our settings deviate."""
     deviations: tuple[Change, ...] = ()
     bold: bool = False
     underline: bool = False
@@ -65,7 +71,7 @@ class Entry:
 
     @property
     def verdict(self) -> str:
-        """consistent, differs (ours …), undecided; or why there is none."""
+        """`Comparison.words`, or why there is no comparison."""
         if self.summary is None:
             return "not run" if not self.diverged else "diverged"
         if self.published is None:
@@ -74,12 +80,12 @@ class Entry:
 
     @property
     def category(self) -> str:
-        """The verdict as it is counted."""
+        """The verdict under which the cell is counted."""
         return "undecided" if self.verdict.startswith("undecided") else self.verdict
 
     @property
     def count(self) -> str:
-        """n = 5, n = 4/5, n = 5, 1 diverged."""
+        """Number of seeds for readers: `n = 5`, `n = 4/5` (of those planned), `n = 5, 1 diverged`."""
         n = self.summary.n if self.summary else 0
         seeds = f"n = {n}" if n == self.planned else f"n = {n}/{self.planned}"
         return f"{seeds}, {self.diverged} diverged" if self.diverged else seeds
@@ -87,7 +93,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """A task under one sharing."""
+    """A task under one kind of sharing."""
 
     sharing: str
     title: str
@@ -98,7 +104,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Everything a writer needs; rows in the paper's order."""
+    """A table before it is written as CSV, Markdown or LaTeX; rows in the paper's order."""
 
     name: str
     caption: str
@@ -143,7 +149,8 @@ class Table:
 
 
 def marks(values: Sequence[float]) -> list[str]:
-    """The paper's rule: all ties for best are bold; all ties for second underlined, but only below a single best."""
+    """How each value is printed, "bold", "underline" or "", by the paper's rule: the best bold and the second best
+    underlined, ties included; nothing is underlined where several are best."""
     printed = [round(value, 1) for value in values]
     best = max(printed)
     second = max((value for value in printed if value < best), default=best)
@@ -152,7 +159,8 @@ def marks(values: Sequence[float]) -> list[str]:
 
 
 def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row:
-    """Rank the paper's columns where all of them have a number; a rank among some would mislead."""
+    """The row with bold and underline set, if all of the paper's columns have a number: a rank among some would
+    mislead."""
     ranked = [place for place, label in enumerate(columns) if label not in controls]
     summaries = [row.entries[place].summary for place in ranked]
     values = [summary.centre for summary in summaries if summary is not None]
@@ -164,25 +172,25 @@ def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row
     return replace(row, entries=tuple(entries))
 
 
-def entry_of(found: CellRuns) -> Entry:
-    """One cell, its verdict not yet corrected for the others of its table."""
-    values = found.scores()
-    comparison = compare_cell(found.cell, values) if not found.deviations else None
+def entry_of(cell_runs: CellRuns) -> Entry:
+    """One cell of a table, its p-value not yet adjusted for the number of cells."""
+    values = cell_runs.scores()
+    comparison = compare_cell(cell_runs.cell, values) if not cell_runs.deviations else None
     return Entry(
-        cell=found.cell,
-        summary=found.summary(),
-        planned=len(found.planned.seeds),
-        diverged=found.diverged,
-        interval=interval_of(values, protocol_of(found.cell).statistic) if values else None,
-        published=paper.scores().get(found.cell),
+        cell=cell_runs.cell,
+        summary=cell_runs.summary(),
+        planned=len(cell_runs.planned.seeds),
+        diverged=cell_runs.diverged,
+        interval=interval_of(values, protocol_of(cell_runs.cell).statistic) if values else None,
+        published=paper.scores().get(cell_runs.cell),
         comparison=comparison,
-        deviations=found.deviations,
-        runs=found,
+        deviations=cell_runs.deviations,
+        runs=cell_runs,
     )
 
 
 def build(data: SuiteRuns, artefact: Artefact) -> Table:
-    """A table of the suite: rows and columns in the order of its cells, the equal-budget control as an extra column."""
+    """A table of the suite: rows and columns in the order of its cells, plus the equal-budget control as a column."""
     members = cells_of(data.suite, artefact)
     columns = list(dict.fromkeys(cell.label for cell in members))
     controls = [label for label in columns if artefact.paper and label == CONTROL]
@@ -212,20 +220,20 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
 
 
 def _judged(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """Verdicts of one table: Benjamini–Hochberg over all its cells that can be compared."""
-    found = {entry.cell: entry for entry in entries}
-    compared = [(name, entry.comparison) for name, entry in found.items() if entry.comparison is not None]
+    """The entries of one table by cell, p-values adjusted for their number (`judge`)."""
+    by_cell = {entry.cell: entry for entry in entries}
+    compared = [(name, entry.comparison) for name, entry in by_cell.items() if entry.comparison is not None]
     for (name, _), verdict in zip(compared, judge([comparison for _, comparison in compared]), strict=True):
-        found[name] = replace(found[name], comparison=verdict)
-    return found
+        by_cell[name] = replace(by_cell[name], comparison=verdict)
+    return by_cell
 
 
 def _notes(table: Table) -> list[str]:
-    """What stands under a table: what the numbers are, which engine, and everything a reader must not overlook."""
+    """The notes under a table: scoring rule, engine, missing and diverged seeds, deviations, errata, verdicts."""
     runs = [entry.runs for entry in table.entries if entry.runs is not None]
     notes = []
-    for domain in dict.fromkeys(Cell.of(found.cell).domain for found in runs):
-        members = [found for found in runs if Cell.of(found.cell).domain == domain]
+    for domain in dict.fromkeys(Cell.of(cell_runs.cell).domain for cell_runs in runs):
+        members = [cell_runs for cell_runs in runs if Cell.of(cell_runs.cell).domain == domain]
         about = DOMAINS[domain]
         notes.append(f"{domain}: {protocol_of(domain).words}.")
         engine = engine_of(members, f"{table.name} ({domain})")
@@ -233,7 +241,8 @@ def _notes(table: Table) -> list[str]:
         if about.real_backend and engine and about.real_backend not in engine:
             notes.append("smac: the embedded engine is not StarCraft II; published values are of the real game.")
         package = about.package.lower()
-        builds = sorted({run.document["versions"].get(package, "") for found in members for run in found.runs} - {""})
+        documents = [run.document for cell_runs in members for run in cell_runs.runs]
+        builds = sorted({document["versions"].get(package, "") for document in documents} - {""})
         if len(builds) > 1:
             notes.append(f"{domain}: runs of several {about.package} versions: {', '.join(builds)}.")
     if table.controls:
@@ -274,7 +283,7 @@ def _notes(table: Table) -> list[str]:
 
 
 def published_table(name: str) -> Table:
-    """The paper's own numbers in our table, marked by our rule."""
+    """A table of the paper's own numbers, bold and underline set by `marks`."""
     entries = paper.table(name)
     columns = tuple(dict.fromkeys(Cell.of(entry.cell).label for entry in entries))
     groups: dict[CellRow, list[Published]] = {}
@@ -304,7 +313,7 @@ def published_table(name: str) -> Table:
 
 
 def fixed(value: float | None, digits: int = 1) -> str:
-    """A number for print; minus zero has no minus, infinities and nothing are empty."""
+    """A number with this many decimals; "" for None, NaN and infinities; never `-0.0`."""
     if value is None or not math.isfinite(value):
         return ""
     text = f"{value:.{digits}f}"
@@ -333,12 +342,12 @@ CSV_COLUMNS = (
 
 
 def to_csv(table: Table) -> str:
-    """One line per cell with everything known about it."""
+    """One line per cell, with all of `CSV_COLUMNS`."""
     return csv_text(CSV_COLUMNS, ([*Cell.of(entry.cell).parts, *_csv_fields(entry)] for entry in table.entries))
 
 
 def _csv_fields(entry: Entry) -> list[str]:
-    summary, interval, theirs, found = entry.summary, entry.interval, entry.published, entry.comparison
+    summary, interval, theirs, comparison = entry.summary, entry.interval, entry.published, entry.comparison
     pooled = pooled_median(entry.runs) if entry.runs and protocol_of(entry.cell).statistic == "median" else None
     spreads = [run.episode_spread for run in entry.runs.runs if run.episode_spread is not None] if entry.runs else []
     return [
@@ -353,15 +362,15 @@ def _csv_fields(entry: Entry) -> list[str]:
         "bold" if entry.bold else "underline" if entry.underline else "",
         fixed(theirs.value) if theirs else "",
         fixed(theirs.spread) if theirs else "",
-        fixed(found.difference, 3) if found else "",
-        fixed(found.low, 3) if found else "",
-        fixed(found.high, 3) if found else "",
-        fixed(found.standardised, 3) if found else "",
-        fixed(found.p, 5) if found else "",
-        fixed(found.margin, 3) if found else "",
-        fixed(found.prediction.low, 3) if found else "",
-        fixed(found.prediction.high, 3) if found else "",
-        fixed(found.percentile, 4) if found else "",
+        fixed(comparison.difference, 3) if comparison else "",
+        fixed(comparison.low, 3) if comparison else "",
+        fixed(comparison.high, 3) if comparison else "",
+        fixed(comparison.standardised, 3) if comparison else "",
+        fixed(comparison.p, 5) if comparison else "",
+        fixed(comparison.margin, 3) if comparison else "",
+        fixed(comparison.prediction.low, 3) if comparison else "",
+        fixed(comparison.prediction.high, 3) if comparison else "",
+        fixed(comparison.percentile, 4) if comparison else "",
         entry.verdict,
         fixed(pooled.centre, 3) if pooled else "",
         fixed(pooled.spread, 3) if pooled else "",
@@ -371,7 +380,7 @@ def _csv_fields(entry: Entry) -> list[str]:
 
 
 def to_markdown(table: Table) -> str:
-    """Ours above the published number and the verdict, cell by cell."""
+    """For readers: in each field our score, the published one and the verdict."""
     header = ["Sharing", *table.header]
     lines = [f"**{table.name}** {table.caption}".rstrip(), ""]
     lines += ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
@@ -402,7 +411,7 @@ VERDICT_MARKS = {"consistent": "$=$", "undecided": "?", "ours higher": r"$\uparr
 
 
 def to_latex(table: Table) -> str:
-    """Booktabs, the paper's columns and marks; under each row the published numbers with the verdict's sign."""
+    """Booktabs with the paper's columns, bold and underline; below each row the published numbers and verdicts."""
     compared = any(entry.published for entry in table.entries)
     columns = ["l", *table.framed(["l"], "l", "c" * len(table.columns), "c")]
     lines = [r"\begin{table}", r"\small\centering", rf"\begin{{tabular}}{{{' '.join(columns)}}}", r"\toprule"]
@@ -445,7 +454,7 @@ def _latex_published(entry: Entry) -> str:
     return rf"\tiny {value}{spread} {sign}".rstrip()
 
 
-# Whatever stands in a caption or a note is text: no character of it is a command of LaTeX.
+# Captions and notes are plain text: LaTeX's special characters are escaped.
 _LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
