@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fp3o.networks.sharing import Sharing
-from fp3o.networks.stacked import ParameterLayout, folded, head, head_shapes, select, trunk, trunk_shapes
+from fp3o.networks.stacked import ParameterLayout, folded, head, head_shapes, select, standardised, trunk, trunk_shapes
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,10 @@ class Critic:
         """
         features, hidden = trunk(layers, state, hidden, keep)
         return head(layers, "v_out", features, 1).squeeze(-1), hidden
+
+    def value_of_state(self, layers: dict[str, Tensor], hidden: Tensor) -> Tensor:
+        """Normalised values [R, K, C, L] from GRU states [R, K, C, L, H] after the steps in question."""
+        return head(layers, "v_out", standardised(hidden), 1).squeeze(-1)
 
 
 # Of the value normaliser, as in on-policy (MAPPO's code).

@@ -200,25 +200,36 @@ def trunk(p: dict[str, Tensor], x: Tensor, hidden: Tensor | None, keep: Tensor |
     """
     replicas, agents, chunks, length, _ = x.shape
     owners = p["fc1.bias"].shape[1]  # 1 where all agents use one network: their samples form one batch
-    x = standardised(x.reshape(replicas, owners, -1, x.shape[-1]))
-    x = standardised(F.relu(linear(x, p["fc1.weight"], p["fc1.bias"])))
-    x = standardised(F.relu(linear(x, p["fc2.weight"], p["fc2.bias"])))
+    x = x.reshape(replicas, owners, -1, x.shape[-1])
     if "gru.weight_ih" in p:
         assert hidden is not None
         assert keep is not None
-        inputs = linear(x, p["gru.weight_ih"], p["gru.bias_ih"]).unflatten(2, (-1, length))
+        inputs = gate_inputs(p, x).unflatten(2, (-1, length))
         state = hidden.reshape(replicas, owners, -1, hidden.shape[-1])
         mask = keep.reshape(replicas, owners, -1, length)
         outputs = []
         for step in range(length):
-            state = _gru_step(p, inputs[:, :, :, step], state * mask[:, :, :, step, None])
+            state = gru_step(p, inputs[:, :, :, step], state * mask[:, :, :, step, None])
             outputs.append(state)
         hidden = state.reshape(replicas, agents, chunks, -1)
         x = standardised(torch.stack(outputs, 3).flatten(2, 3))
+    else:
+        x = _dense_layers(p, x)
     return x.reshape(replicas, agents, chunks, length, -1), hidden
 
 
-def _gru_step(p: dict[str, Tensor], inputs: Tensor, state: Tensor) -> Tensor:
+def _dense_layers(p: dict[str, Tensor], x: Tensor) -> Tensor:
+    x = standardised(x)
+    x = standardised(F.relu(linear(x, p["fc1.weight"], p["fc1.bias"])))
+    return standardised(F.relu(linear(x, p["fc2.weight"], p["fc2.bias"])))
+
+
+def gate_inputs(p: dict[str, Tensor], x: Tensor) -> Tensor:
+    """The GRU's gates' contributions from the input: [R, P, rows, in] → [R, P, rows, 3H]."""
+    return linear(_dense_layers(p, x), p["gru.weight_ih"], p["gru.bias_ih"])
+
+
+def gru_step(p: dict[str, Tensor], inputs: Tensor, state: Tensor) -> Tensor:
     """torch.nn.GRUCell; `inputs` [R, P, rows, 3H] are the gates' contributions from the input."""
     recurrent = linear(state, p["gru.weight_hh"], p["gru.bias_hh"])
     size = state.shape[-1]

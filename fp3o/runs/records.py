@@ -277,9 +277,10 @@ RUN_SCHEMA: dict[str, Any] = {
                     "torch": {"type": "string"},
                     "threads": {"type": "integer", "minimum": 1},
                     "device": {"enum": ["cpu", "cuda"]},
+                    "acts_on": {"enum": ["cpu", "cuda", "cuda-compiled"]},
                     "reason": {"type": "string"},
                 },
-                optional=("reason",),
+                optional=("acts_on", "reason"),
             ),
             "exact_resume": {"type": "boolean"},
             "sha256": {

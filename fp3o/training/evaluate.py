@@ -20,7 +20,7 @@ from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
 from fp3o.runs import checkpoint, records
 from fp3o.runs.verify import read_verified
-from fp3o.training.rollout import Policy, playable
+from fp3o.training.policy import Policy, playable
 from fp3o.training.step import Compiler
 from fp3o.training.update import networks
 
@@ -43,12 +43,13 @@ class Evaluator:
         episodes: int,
         threads: int = 0,
         compiler: Compiler = lambda function: function,
+        policy: Callable[..., Policy] = Policy,
     ) -> None:
         self.replicas, self.episodes = replicas, episodes
         self.env: BatchEnv = make(
             cell.domain, cell.task, replicas * episodes, auto_reset=False, threads=threads, options=options
         )
-        self.policy = Policy(actor, replicas, episodes, compiler)
+        self.policy = policy(actor, replicas, episodes, compiler)
 
     def run(
         self,

@@ -120,7 +120,7 @@ class Run:
             compiler=path.compiler,
             stepper=path.stepper,
         )
-        self.collector = Collector(self.env, self.learner, settings, path.compiler, path.acting)
+        self.collector = Collector(self.env, self.learner, settings, path.compiler, path.acting, path.policy)
         self.evaluator = Evaluator(
             cell,
             plan.options,
@@ -129,6 +129,7 @@ class Run:
             settings.evaluation_episodes,
             path.threads,
             path.acting,
+            path.policy,
         )
         self.iteration = 0
         self.diverged: dict[int, dict[str, Any]] = {}
@@ -220,7 +221,13 @@ class Run:
         if not verify.has_final(asdict(self.settings)) or len(self.diverged) == len(self.seeds):
             return
         evaluator = Evaluator(
-            self.plan.cell, self.plan.options, self.learner.actor, len(self.seeds), count, self.path.threads
+            self.plan.cell,
+            self.plan.options,
+            self.learner.actor,
+            len(self.seeds),
+            count,
+            self.path.threads,
+            policy=self.path.policy,
         )
         parameters = self.learner.stepper.parameters
         results = evaluator.run(parameters.trunk, parameters.head, self.seeds, "final", 0)
@@ -320,7 +327,8 @@ class Run:
             if begun.processor not in ("", chosen.processor):
                 notes.append(f"processor changed at a resume: {begun.processor} before")
             return replace(begun, threads=chosen.threads, processor=chosen.processor)
-        was = f"{begun.mode} on {begun.device} with torch {begun.torch}"
+        acting = "" if begun.acts_on == "cpu" else f", acting on {begun.acts_on},"
+        was = f"{begun.mode} on {begun.device}{acting} with torch {begun.torch}"
         if not allow:
             raise UserError(
                 f"{self.plan.cell.id} began {was}, which is not to be had here; "

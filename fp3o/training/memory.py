@@ -65,6 +65,13 @@ def estimate(plan: Plan, spec: EnvSpec, seeds: int) -> dict[str, int]:
     }
 
 
+def valuing(plan: Plan, spec: EnvSpec, seeds: int) -> int:
+    """Bytes a GPU keeps to value a rollout by critics with GRUs: what their gates get, and their states."""
+    settings = plan.settings
+    rows = seeds * settings.rollout_length * settings.rollout_threads * spec.agents
+    return rows * FLOAT * 4 * settings.hidden_size if settings.recurrent else 0
+
+
 def check_environments(plan: Plan, seeds: int) -> None:
     """Refuse more simulators than this machine can hold, before they are made."""
     _refuse(plan, {"environments": environments(plan, seeds)}, seeds, machine_bytes(), "this machine")
@@ -76,6 +83,7 @@ def check(plan: Plan, spec: EnvSpec, seeds: int, device: torch.device | str) -> 
     there = machine_bytes()
     if torch.device(device).type == "cuda":
         on_device = {name: size for name, size in parts.items() if name != "environments"}
+        on_device["rollout"] += valuing(plan, spec, seeds)
         _refuse(plan, on_device, seeds, torch.cuda.get_device_properties(device).total_memory, "the GPU")
         parts = {name: parts[name] for name in ("rollout", "environments")}
     _refuse(plan, parts, seeds, there, "this machine")

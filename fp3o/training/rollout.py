@@ -1,7 +1,7 @@
 """Collecting a rollout: one stacked policy acts in R × N environments at once; values are computed once at the end.
 
-Acting runs on the CPU, where a lock-step of a small network costs about 0.1 ms and several processes sharing a GPU do
-not wait for one another; the GPU gets one upload per iteration.
+Small networks act on the CPU, where a lock-step costs about 0.1 ms and several processes sharing a GPU do not wait for
+one another; the GPU gets one upload per iteration. Recurrent ones act on the GPU if there is one (`resident.py`).
 """
 
 from __future__ import annotations
@@ -16,110 +16,13 @@ from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
 from fp3o.config.settings import Settings
-from fp3o.envs.interface import ActionSpec, BatchEnv, Episode, Snapshot
-from fp3o.networks.actor import Actor, Distribution, Owners
+from fp3o.envs.interface import BatchEnv, Episode, Snapshot
+from fp3o.networks.actor import Distribution
+from fp3o.training.policy import Policy, playable
 from fp3o.training.randomness import generator
+from fp3o.training.resident import ResidentPolicy, Scan
 from fp3o.training.step import Compiler
 from fp3o.training.update import EVALUATION_ROWS, Learner
-
-
-class Policy:
-    """The actors of R replicas on the CPU, acting for all their environments in one call."""
-
-    def __init__(self, actor: Actor, replicas: int, slots: int, compiler: Compiler = lambda function: function) -> None:
-        """slots: environments per replica."""
-        self.actor, self.replicas, self.slots = actor, replicas, slots
-        self.agents = actor.sharing.agents
-        shape = (replicas, self.agents, slots, actor.hidden_size)
-        self.hidden = torch.zeros(shape) if actor.recurrent else None
-        self._owners = Owners(*(self._rows(o) for o in (actor.sharing.trunk, actor.sharing.head)))
-        self._forward = compiler(self.forward)
-        self._layers: dict[str, Tensor] = {}
-
-    def _rows(self, owners: tuple[int, ...]) -> Tensor | None:
-        """Rows to gather; none where agent a uses row a."""
-        if owners == tuple(range(self.agents)):
-            return None
-        return torch.tensor(owners).expand(self.replicas, -1)
-
-    def restart(self) -> None:
-        """Reset the recurrent state."""
-        if self.hidden is not None:
-            self.hidden = torch.zeros_like(self.hidden)
-
-    @torch.no_grad()
-    def load(self, trunks: Tensor, heads: Tensor) -> None:
-        """Take over parameters [R, owners, size]; weights derived from them are computed here, not at every step."""
-        rows = self.actor.rows(trunks.detach().cpu(), heads.detach().cpu(), self._owners)
-        self._layers = {name: x.clone() for name, x in self.actor.layers(rows).items()}
-
-    @torch.no_grad()
-    def act(
-        self, snapshot: Snapshot, keep: NDArray[np.float32], noise: Tensor | None
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Distribution parameters and actions, [R, N, A, …], for observations of all R·N slots; no noise: the mode."""
-        shape = (self.replicas, self.slots, self.agents, -1)
-        observation = torch.from_numpy(snapshot.observation).view(shape)
-        available = None if snapshot.available is None else torch.from_numpy(snapshot.available).view(shape)
-        location, action, *hidden = self._forward(
-            self._layers, observation, available, self.hidden, torch.from_numpy(keep), noise
-        )
-        self.hidden = hidden[0].contiguous() if hidden else None
-        return location.numpy(), action.numpy()
-
-    def forward(
-        self,
-        layers: dict[str, Tensor],
-        observation: Tensor,
-        available: Tensor | None,
-        hidden: Tensor | None,
-        keep: Tensor,
-        noise: Tensor | None,
-    ) -> tuple[Tensor, ...]:
-        """One step of all agents: location, action and, with GRUs, the hidden state after it.
-
-        keep [R, N] is 0 where a slot starts an episode.
-        """
-        distribution, hidden = self.actor.distribution(
-            layers,
-            observation.transpose(1, 2)[:, :, :, None],
-            None if available is None else available.transpose(1, 2)[:, :, :, None],
-            hidden,
-            None if hidden is None else keep[:, None, :, None].expand(-1, self.agents, -1, -1),
-        )
-        if noise is None:
-            action = self.actor.mode(distribution)
-        else:
-            action = self.actor.sample(distribution, noise.transpose(1, 2)[:, :, :, None])
-        chosen = (distribution.location[:, :, :, 0].transpose(1, 2), action[:, :, :, 0].transpose(1, 2))
-        return chosen if hidden is None else (*chosen, hidden)
-
-
-NONE = np.empty(0, np.intp)
-
-
-def playable(
-    spec: ActionSpec, location: NDArray[Any], action: NDArray[Any], snapshot: Snapshot
-) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Actions [N, A, …] an engine takes, from [R, N, A, …], and slots whose policy gave no finite distribution.
-
-    Those do nothing, or the first thing that is legal: a diverged replica must not stop the others.
-    """
-    slots, agents = snapshot.alive.shape
-    actions = action.reshape(slots, agents, -1)
-    continuous = spec.kind == "gaussian"
-    numbers = action if continuous else location
-    if np.isfinite(numbers).all():
-        return actions, NONE
-    bad = ~np.isfinite(numbers).reshape(slots, -1).all(1)
-    actions = actions.copy()
-    if continuous or snapshot.available is None:
-        actions[bad] = 0
-    else:
-        ends = np.cumsum(spec.sizes)
-        for part, (end, size) in enumerate(zip(ends, spec.sizes, strict=True)):
-            actions[bad, :, part] = snapshot.available[bad, :, end - size : end].argmax(-1)
-    return actions, np.flatnonzero(bad)
 
 
 class Collected(NamedTuple):
@@ -142,12 +45,26 @@ class Collector:
         settings: Settings,
         compiler: Compiler = lambda function: function,
         acting: Compiler = lambda function: function,
+        policy: Callable[..., Policy] = Policy,
     ) -> None:
         """compiler: for passes over a whole rollout; acting: for the policy's steps, whose shapes never change."""
         self.env, self.learner, self.settings = env, learner, settings
         self.replicas, self.slots = learner.replicas, settings.rollout_threads
-        self.policy = Policy(learner.actor, self.replicas, self.slots, acting)
+        self.policy = policy(learner.actor, self.replicas, self.slots, acting)
         self._value = compiler(learner.critic.value)
+        self._scan: Scan | None = None
+        if isinstance(self.policy, ResidentPolicy) and settings.recurrent:
+            # The critic itself then serves time limits only: not worth compiling.
+            self._value = learner.critic.value
+            self._scan = Scan(
+                learner.critic,
+                self.replicas,
+                settings.rollout_length,
+                self.slots,
+                learner.device,
+                acting,
+                self.policy.graph,
+            )
         spec, action, hidden = env.spec, env.spec.action, settings.hidden_size
         self._sees_state = learner.critic_input == "state"
         shape = (self.replicas, settings.rollout_length, self.slots)
@@ -163,11 +80,10 @@ class Collector:
         }
         if self._sees_state:
             sizes["state"] = (*agents, spec.state_size)
-        if settings.recurrent:
-            sizes["hidden_actor"] = (*agents, hidden)
         # Pinned memory lets a GPU fetch a buffer while the CPU goes on.
         pinned = learner.device.type == "cuda"
         self._buffers = {name: torch.zeros(size, pin_memory=pinned) for name, size in sizes.items()}
+        self.policy.remember(settings.rollout_length, pinned)
         if action.kind == "categorical":
             available = (*agents, action.parameters)
             self._buffers["available"] = torch.ones(available, dtype=torch.bool, pin_memory=pinned)
@@ -188,6 +104,7 @@ class Collector:
         broken: dict[int, str] = {}
         snapshot = env.snapshot()
         for time in range(self.settings.rollout_length):
+            policy.begin(snapshot, self.keep, noise[time], time)
             frames["observation"][time] = snapshot.observation.reshape(shape)
             if self._sees_state:
                 frames["state"][time] = snapshot.state.reshape(shape)
@@ -195,9 +112,7 @@ class Collector:
                 frames["available"][time] = snapshot.available.reshape(shape)
             frames["alive"][time] = snapshot.alive.reshape(shape[:3])
             frames["keep"][time] = self.keep
-            if policy.hidden is not None:
-                frames["hidden_actor"][time] = policy.hidden.transpose(1, 2).numpy()
-            location, action = policy.act(snapshot, self.keep, noise[time])
+            location, action = policy.finish()
             frames["location"][time] = location
             frames["action"][time] = action
             actions, bad = playable(env.spec.action, location, action, snapshot)
@@ -229,7 +144,7 @@ class Collector:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.keep = np.asarray(state["keep"])
         if self.critic_hidden is not None:
-            self.policy.hidden = state["hidden_actor"]
+            self.policy.restore(state["hidden_actor"])
             self.critic_hidden = state["hidden_critic"].to(self.learner.device)
 
     def restart(self) -> None:
@@ -255,18 +170,18 @@ class Collector:
         state = data.setdefault("state", data["observation"])
         last = torch.from_numpy(snapshot.state if self._sees_state else snapshot.observation).to(device)
         last = last.view(self.replicas, self.slots, self.env.spec.agents, -1)
-        values = Values(learner, self.settings.recurrent, self._value)
+        values = Values(learner, self.settings.recurrent, self._value, self._scan)
         keep_last = torch.from_numpy(self.keep).to(device)
         value, next_value, hidden = values(state, data["keep"], last, keep_last, self.critic_hidden)
         self.critic_hidden = values.hidden
         for limit in limits:
             self._bootstrap(data["reward"], values, hidden, limit)
-        std = learner.std()
+        std, history = learner.std(), self.policy.history
         distribution = Distribution(data["location"], None if std is None else std.expand_as(data["location"]))
         return Rollout(
             log_prob=learner.actor.log_prob(distribution, data["action"], learner.used()),
             available=data.pop("available", None),
-            hidden_actor=data.pop("hidden_actor", None),
+            hidden_actor=None if history is None else history.to(device, non_blocking=True),
             hidden_critic=hidden,
             value=value,
             next_value=next_value,
@@ -298,14 +213,20 @@ class Limit(NamedTuple):
 class Values:
     """Critic outputs of a whole rollout, in normalised units."""
 
-    def __init__(self, learner: Learner, recurrent: bool, value: Callable[..., tuple[Tensor, Tensor | None]]) -> None:
-        """value: the critic's, as it is or compiled."""
+    def __init__(
+        self,
+        learner: Learner,
+        recurrent: bool,
+        value: Callable[..., tuple[Tensor, Tensor | None]],
+        scan: Scan | None = None,
+    ) -> None:
+        """value: the critic's, as it is or compiled; scan: passes over a whole rollout in its stead."""
         flat, rows = learner.stepper.parameters.critic.detach(), learner.sharing.trunk
         identity = rows == tuple(range(len(rows)))
         owners = None if identity else torch.tensor(rows, device=flat.device).expand(len(flat), -1)
         self._layers = learner.critic.layers(learner.critic.rows(flat, owners))
         self._value = value
-        self._recurrent = recurrent
+        self._recurrent, self._scan = recurrent, scan
         self.hidden: Tensor | None = None
 
     def __call__(
@@ -319,6 +240,10 @@ class Values:
             value = torch.cat(parts, 2).view(replicas, agents, times, slots).permute(0, 2, 3, 1).contiguous()
             return value, self.once(last, None), None
         assert hidden is not None
+        if self._scan is not None:
+            scanned = self._scan(self._layers, state, keep, last, keep_last, hidden)
+            self.hidden = scanned.hidden
+            return scanned.value, scanned.next_value, scanned.stored
         values = torch.empty(replicas, times, slots, agents, device=state.device)
         stored = torch.empty(replicas, times, slots, agents, hidden.shape[-1], device=state.device)
         for time in range(times):

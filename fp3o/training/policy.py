@@ -1,0 +1,141 @@
+"""One stacked policy that acts for R × N environments at once, and what an engine takes of its actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fp3o.envs.interface import ActionSpec, Snapshot
+from fp3o.networks.actor import Actor, Owners
+from fp3o.training.step import Compiler
+
+
+class Policy:
+    """The actors of R replicas on the CPU, acting for all their environments in one call."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, actor: Actor, replicas: int, slots: int, compiler: Compiler = lambda function: function) -> None:
+        """slots: environments per replica."""
+        self.actor, self.replicas, self.slots = actor, replicas, slots
+        self.agents = actor.sharing.agents
+        shape = (replicas, self.agents, slots, actor.hidden_size)
+        self.hidden = torch.zeros(shape, device=self.device) if actor.recurrent else None
+        self.history: Tensor | None = None
+        self._frames: NDArray[Any] | None = None
+        self._found: tuple[NDArray[Any], NDArray[Any]] | None = None
+        self._owners = Owners(*(self._rows(o) for o in (actor.sharing.trunk, actor.sharing.head)))
+        self._forward = compiler(self.forward)
+        self._layers: dict[str, Tensor] = {}
+
+    def _rows(self, owners: tuple[int, ...]) -> Tensor | None:
+        """Rows to gather; none where agent a uses row a."""
+        if owners == tuple(range(self.agents)):
+            return None
+        return torch.tensor(owners, device=self.device).expand(self.replicas, -1)
+
+    def remember(self, steps: int, pinned: bool) -> None:
+        """Keep the hidden state before each step of a rollout, `history` [R, T, N, A, H]."""
+        if self.hidden is not None:
+            shape = (self.replicas, steps, self.slots, self.agents, self.actor.hidden_size)
+            self.history = torch.zeros(shape, pin_memory=pinned)
+            self._frames = self.history.numpy().swapaxes(0, 1)
+
+    def restart(self) -> None:
+        """Reset the recurrent state."""
+        if self.hidden is not None:
+            self.hidden = torch.zeros_like(self.hidden)
+
+    def restore(self, hidden: Tensor) -> None:
+        """Go on from a saved recurrent state."""
+        self.hidden = hidden
+
+    @torch.no_grad()
+    def load(self, trunks: Tensor, heads: Tensor) -> None:
+        """Take over parameters [R, owners, size]; weights derived from them are computed here, not at every step."""
+        rows = self.actor.rows(trunks.detach().to(self.device), heads.detach().to(self.device), self._owners)
+        self._layers = {name: x.clone() for name, x in self.actor.layers(rows).items()}
+
+    def act(
+        self, snapshot: Snapshot, keep: NDArray[np.float32], noise: Tensor | None, time: int = 0
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Distribution parameters and actions, [R, N, A, …], for observations of all R·N slots; no noise: the mode."""
+        self.begin(snapshot, keep, noise, time)
+        return self.finish()
+
+    @torch.no_grad()
+    def begin(self, snapshot: Snapshot, keep: NDArray[np.float32], noise: Tensor | None, time: int) -> None:
+        """Start a step, number `time` of a rollout; `finish` gives its outcome. On a GPU the CPU is free meanwhile."""
+        if self._frames is not None and self.hidden is not None:
+            self._frames[time] = self.hidden.transpose(1, 2).numpy()
+        shape = (self.replicas, self.slots, self.agents, -1)
+        observation = torch.from_numpy(snapshot.observation).view(shape)
+        available = None if snapshot.available is None else torch.from_numpy(snapshot.available).view(shape)
+        location, action, *hidden = self._forward(
+            self._layers, observation, available, self.hidden, torch.from_numpy(keep), noise
+        )
+        self.hidden = hidden[0].contiguous() if hidden else None
+        self._found = location.numpy(), action.numpy()
+
+    def finish(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """What `act` returns, for the step begun last."""
+        assert self._found is not None
+        return self._found
+
+    def forward(
+        self,
+        layers: dict[str, Tensor],
+        observation: Tensor,
+        available: Tensor | None,
+        hidden: Tensor | None,
+        keep: Tensor,
+        noise: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        """One step of all agents: location, action and, with GRUs, the hidden state after it.
+
+        keep [R, N] is 0 where a slot starts an episode.
+        """
+        distribution, hidden = self.actor.distribution(
+            layers,
+            observation.transpose(1, 2)[:, :, :, None],
+            None if available is None else available.transpose(1, 2)[:, :, :, None],
+            hidden,
+            None if hidden is None else keep[:, None, :, None].expand(-1, self.agents, -1, -1),
+        )
+        if noise is None:
+            action = self.actor.mode(distribution)
+        else:
+            action = self.actor.sample(distribution, noise.transpose(1, 2)[:, :, :, None])
+        chosen = (distribution.location[:, :, :, 0].transpose(1, 2), action[:, :, :, 0].transpose(1, 2))
+        return chosen if hidden is None else (*chosen, hidden)
+
+
+NONE = np.empty(0, np.intp)
+
+
+def playable(
+    spec: ActionSpec, location: NDArray[Any], action: NDArray[Any], snapshot: Snapshot
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Actions [N, A, …] an engine takes, from [R, N, A, …], and slots whose policy gave no finite distribution.
+
+    Those do nothing, or the first thing that is legal: a diverged replica must not stop the others.
+    """
+    slots, agents = snapshot.alive.shape
+    actions = action.reshape(slots, agents, -1)
+    continuous = spec.kind == "gaussian"
+    numbers = action if continuous else location
+    if np.isfinite(numbers).all():
+        return actions, NONE
+    bad = ~np.isfinite(numbers).reshape(slots, -1).all(1)
+    actions = actions.copy()
+    if continuous or snapshot.available is None:
+        actions[bad] = 0
+    else:
+        ends = np.cumsum(spec.sizes)
+        for part, (end, size) in enumerate(zip(ends, spec.sizes, strict=True)):
+            actions[bad, :, part] = snapshot.available[bad, :, end - size : end].argmax(-1)
+    return actions, np.flatnonzero(bad)

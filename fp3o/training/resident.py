@@ -1,0 +1,268 @@
+"""Acting and valuing where the learner is: everything lies at fixed addresses, so that a GPU replays it as one graph.
+
+A lock-step is one copy in, one graph, one copy out. The same classes run without a graph, on any device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fp3o.envs.interface import Snapshot
+from fp3o.networks.actor import Actor
+from fp3o.networks.critic import Critic
+from fp3o.networks.stacked import gate_inputs, gru_step
+from fp3o.training.graphs import capture
+from fp3o.training.policy import Policy
+from fp3o.training.step import Compiler
+from fp3o.training.update import EVALUATION_ROWS
+
+ALIGNMENT = 16  # bytes; more than any element needs
+
+
+class Packed:
+    """Named arrays in one buffer on the host and one on the device: a single copy moves them all."""
+
+    def __init__(self, shapes: Mapping[str, tuple[tuple[int, ...], torch.dtype]], device: torch.device) -> None:
+        sizes = {name: math.prod(shape) * dtype.itemsize for name, (shape, dtype) in shapes.items()}
+        total = sum(_aligned(size) for size in sizes.values())
+        # A GPU reads and writes pinned memory by itself, while the CPU goes on.
+        self._host = torch.zeros(total, dtype=torch.uint8, pin_memory=device.type == "cuda")
+        self._device = torch.zeros(total, dtype=torch.uint8, device=device)
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self.tensors: dict[str, Tensor] = {}
+        start = 0
+        for name, (shape, dtype) in shapes.items():
+            here, there = (x[start : start + sizes[name]].view(dtype).view(shape) for x in (self._host, self._device))
+            self.arrays[name], self.tensors[name] = here.numpy(), there
+            start += _aligned(sizes[name])
+
+    def upload(self) -> None:
+        self._device.copy_(self._host, non_blocking=True)
+
+    def download(self) -> None:
+        self._host.copy_(self._device, non_blocking=True)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+class ResidentPolicy(Policy):
+    """A policy whose weights, recurrent state and its history never leave the device."""
+
+    def __init__(
+        self,
+        actor: Actor,
+        replicas: int,
+        slots: int,
+        compiler: Compiler = lambda function: function,
+        device: torch.device | str = "cuda",
+        graph: bool = True,
+    ) -> None:
+        """graph: replay steps from CUDA graphs; otherwise they run operation by operation."""
+        self.device = torch.device(device)
+        super().__init__(actor, replicas, slots, compiler)
+        self.graph = graph
+        each, action, real = (replicas, slots, self.agents), actor.action, torch.get_default_dtype()
+        inputs = {
+            "time": ((1,), torch.int64),
+            "observation": ((*each, actor.observation_size), real),
+            "keep": ((replicas, slots), real),
+            "noise": ((*each, action.width), real),
+        }
+        if action.kind == "categorical":
+            inputs["available"] = ((*each, action.parameters), torch.bool)
+        self._inputs = Packed(inputs, self.device)
+        if "available" in inputs:
+            self._inputs.arrays["available"][:] = True
+        outputs = {
+            "location": ((*each, action.parameters), real),
+            "action": ((*each, action.width), torch.int64 if action.kind == "categorical" else real),
+        }
+        self._outputs = Packed(outputs, self.device)
+        self._steps: dict[bool, Callable[[], object]] = {}
+
+    def remember(self, steps: int, pinned: bool) -> None:
+        if self.hidden is not None:
+            shape = (self.replicas, steps, self.slots, self.agents, self.actor.hidden_size)
+            self.history = torch.zeros(shape, device=self.device)
+
+    def restart(self) -> None:
+        if self.hidden is not None:
+            self.hidden.zero_()
+
+    def restore(self, hidden: Tensor) -> None:
+        assert self.hidden is not None
+        self.hidden.copy_(hidden)
+
+    @torch.no_grad()
+    def load(self, trunks: Tensor, heads: Tensor) -> None:
+        kept = self._layers
+        super().load(trunks, heads)
+        if kept:
+            for name, new in self._layers.items():
+                kept[name].copy_(new)
+            self._layers = kept
+
+    def begin(self, snapshot: Snapshot, keep: NDArray[np.float32], noise: Tensor | None, time: int) -> None:
+        arrays, shape = self._inputs.arrays, (self.replicas, self.slots, self.agents, -1)
+        arrays["time"][0] = time
+        arrays["observation"][:] = snapshot.observation.reshape(shape)
+        arrays["keep"][:] = keep
+        if snapshot.available is not None:
+            arrays["available"][:] = snapshot.available.reshape(shape)
+        samples = noise is not None
+        if noise is not None:
+            arrays["noise"][:] = noise.numpy()
+        if samples not in self._steps:
+            self._steps[samples] = self._prepare(samples)
+        self._steps[samples]()
+
+    def finish(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        if self.device.type == "cuda":
+            torch.cuda.current_stream().synchronize()
+        # Copies: the next step writes to the same memory.
+        return self._outputs.arrays["location"].copy(), self._outputs.arrays["action"].copy()
+
+    def _prepare(self, samples: bool) -> Callable[[], object]:
+        def step() -> None:
+            self.step(samples)
+
+        if not self.graph:
+            return step
+        before = None if self.hidden is None else self.hidden.clone()
+
+        def undo() -> None:
+            if before is not None:
+                self.restore(before)
+
+        return capture(step, undo)[0].replay
+
+    @torch.no_grad()
+    def step(self, samples: bool) -> None:
+        """From the host's inputs to the host's outputs; samples: actions by the noise given, otherwise the mode."""
+        self._inputs.upload()
+        given = self._inputs.tensors
+        if self.history is not None and self.hidden is not None:
+            self.history.index_copy_(1, given["time"], self.hidden.transpose(1, 2)[:, None])
+        location, action, *hidden = self._forward(
+            self._layers,
+            given["observation"],
+            given.get("available"),
+            self.hidden,
+            given["keep"],
+            given["noise"] if samples else None,
+        )
+        if self.hidden is not None:
+            self.hidden.copy_(hidden[0])
+        self._outputs.tensors["location"].copy_(location)
+        self._outputs.tensors["action"].copy_(action)
+        self._outputs.download()
+
+
+class Scanned(NamedTuple):
+    """What a critic with a GRU makes of a rollout."""
+
+    value: Tensor  # [R, T, N, A]
+    next_value: Tensor  # [R, N, A] of the state after the last step
+    stored: Tensor  # [R, T, N, A, H] GRU state before each step
+    hidden: Tensor  # [R, A, N, H] after the last step
+
+
+class Scan:
+    """A critic's GRU along a rollout of T steps: what does not depend on the state is computed for all steps at once,
+    the state step by step."""
+
+    def __init__(
+        self,
+        critic: Critic,
+        replicas: int,
+        steps: int,
+        slots: int,
+        device: torch.device,
+        compiler: Compiler = lambda function: function,
+        graph: bool = True,
+    ) -> None:
+        self.critic, self.steps, self.graph = critic, steps, graph
+        agents, width = critic.sharing.agents, critic.hidden_size
+        owners = 1 if critic.sharing.trunks == 1 else agents  # networks side by side, as `select` gives them
+        self._folded = (replicas, owners, agents // owners, slots)
+        rows = (replicas, owners, agents // owners * slots)
+        # One step more than the rollout: it values the state after the last. State t is the one before step t.
+        self._inputs = torch.zeros(steps + 1, *rows, 3 * width, device=device)
+        self._keep = torch.zeros(steps + 1, *rows, 1, device=device)
+        self._states = torch.zeros(steps + 2, *rows, width, device=device)
+        self._time = torch.zeros(1, dtype=torch.int64, device=device)
+        self._weights: dict[str, Tensor] = {}
+        self._advance = compiler(advance)
+        self._run: Callable[[], object] | None = None
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        layers: dict[str, Tensor],
+        state: Tensor,
+        keep: Tensor,
+        last: Tensor,
+        keep_last: Tensor,
+        hidden: Tensor,
+    ) -> Scanned:
+        """state [R, T, N, A, S], keep [R, T, N]; last and keep_last after the last step; hidden [R, A, N, H] before."""
+        times, (replicas, owners, each, slots) = self.steps, self._folded
+        self._load(layers)
+        inputs = self._inputs.view(times + 1, *self._folded, -1)
+        length = max(1, EVALUATION_ROWS // slots)
+        for into, part in zip(inputs[:times].split(length), state.split(length, 1), strict=True):
+            into.copy_(self._gate_inputs(layers, part))
+        inputs[times:] = self._gate_inputs(layers, last[:, None])
+        mask = self._keep.view(times + 1, *self._folded)
+        mask[:times] = keep.transpose(0, 1)[:, :, None, None]
+        mask[times] = keep_last[:, None, None]
+        self._states[0] = hidden.reshape(self._states.shape[1:])
+        self._time.zero_()
+        if self._run is None:
+            self._run = capture(self.step, self._time.zero_)[0].replay if self.graph else self.step
+        for _ in range(times + 1):
+            self._run()
+        states = self._states.view(times + 2, replicas, owners * each, slots, -1)
+        value = self.critic.value_of_state(layers, states[1:].permute(1, 2, 0, 3, 4))  # [R, A, T + 1, N]
+        return Scanned(
+            value[:, :, :times].permute(0, 2, 3, 1).contiguous(),
+            value[:, :, times].transpose(1, 2).contiguous(),
+            states[:times].permute(1, 0, 3, 2, 4).contiguous(),
+            states[times].clone(),
+        )
+
+    def _load(self, layers: dict[str, Tensor]) -> None:
+        for name in ("gru.weight_hh", "gru.bias_hh"):
+            if name in self._weights:
+                self._weights[name].copy_(layers[name])
+            else:
+                self._weights[name] = layers[name].clone(memory_format=torch.contiguous_format)
+
+    def _gate_inputs(self, layers: dict[str, Tensor], state: Tensor) -> Tensor:
+        """Of states [R, t, N, A, S]: [t, R, P, A/P, N, 3H]."""
+        replicas, owners, each, slots = self._folded
+        rows = state.permute(0, 3, 1, 2, 4).reshape(replicas, owners, -1, state.shape[-1])
+        found = gate_inputs(layers, rows).view(replicas, owners, each, state.shape[1], slots, -1)
+        return found.permute(3, 0, 1, 2, 4, 5)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """The state one step on."""
+        state = self._advance(self._weights, self._inputs, self._keep, self._states, self._time)
+        self._time.add_(1)
+        self._states.index_copy_(0, self._time, state[None])
+
+
+def advance(weights: dict[str, Tensor], inputs: Tensor, keep: Tensor, states: Tensor, time: Tensor) -> Tensor:
+    """The GRU's state after step `time` [1], from what is known of all steps."""
+    now, mask, before = (x.index_select(0, time)[0] for x in (inputs, keep, states))
+    return gru_step(weights, now, before * mask)

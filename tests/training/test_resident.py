@@ -1,0 +1,238 @@
+"""Acting and valuing from fixed addresses: the numbers of the plain policy and critic, with and without a CUDA graph.
+
+All without a graph is tested on the CPU, the same classes with one on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from short_runs import StopAfter, documents, files, tiny_plan
+from torch import Tensor
+
+from fp3o.config import Plan
+from fp3o.envs import make
+from fp3o.envs.interface import Episode, slot_seeds
+from fp3o.errors import UserError
+from fp3o.networks.sharing import sharing
+from fp3o.runs.interrupt import Interrupted
+from fp3o.training import execution, loop, resident
+from fp3o.training.evaluate import Evaluator
+from fp3o.training.execution import ComputePath, compiled, place_to_act
+from fp3o.training.policy import Policy
+from fp3o.training.resident import ResidentPolicy
+from fp3o.training.rollout import Collector
+from fp3o.training.update import Learner
+
+SEEDS = (0, 1, 2)
+SPEAKER, SPREAD, REACHER = (
+    "mpe/simple-speaker-listener/none/fp3o",
+    "mpe/simple-spread/full/fp3o",
+    "mamujoco/reacher-2x1/partial/mappo",
+)
+TOLERANCE = 1e-5
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+Acts = Callable[..., Policy]
+PLAIN = partial(ResidentPolicy, device="cpu", graph=False)
+
+
+def plan_of(cell: str) -> Plan:
+    """Episodes end inside rollouts and go on across them; a time limit is no end."""
+    return tiny_plan(cell, rollout_length=20, recurrent=True, chunk_length=10, time_limit_is_terminal=False)
+
+
+class Play:
+    """Environments and an untrained learner of a plan, and the rollouts one sort of policy collects in them."""
+
+    def __init__(
+        self, plan: Plan, policy: Acts, device: str = "cpu", compiler: execution.Compiler | None = None
+    ) -> None:
+        self.plan, slots = plan, plan.settings.rollout_threads
+        self.env = make(plan.cell.domain, plan.cell.task, len(SEEDS) * slots, options=plan.options)
+        self.env.reset(np.concatenate([slot_seeds(seed, "training", slots) for seed in SEEDS]))
+        owners = sharing(plan.cell.sharing, self.env.spec.agent_types)
+        self.learner = Learner.fresh(self.env.spec, owners, plan.cell.algorithm, plan.settings, SEEDS, device=device)
+        options = {} if compiler is None else {"acting": compiler}
+        self.collector = Collector(self.env, self.learner, plan.settings, policy=policy, **options)
+
+    def rollout(self, iteration: int) -> dict[str, Tensor]:
+        rollout = self.collector.collect(SEEDS, iteration).rollout._asdict()
+        return {name: x.detach().cpu().clone() for name, x in rollout.items() if x is not None}
+
+    def change(self) -> None:
+        """Other parameters, as after an update."""
+        with torch.no_grad():
+            for x in self.learner.stepper.parameters:
+                x.mul_(1.5).add_(0.01)
+
+
+def rollouts(play: Play) -> list[dict[str, Tensor]]:
+    first = play.rollout(0)
+    play.change()
+    return [first, play.rollout(1)]
+
+
+def agree(
+    one: list[dict[str, Tensor]],
+    other: list[dict[str, Tensor]],
+    exact: tuple[str, ...] = (),
+    tolerance: float = TOLERANCE,
+) -> None:
+    for a, b in zip(one, other, strict=True):
+        assert a.keys() == b.keys()
+        for name, value in a.items():
+            difference = (b[name].double() - value.double()).abs() / (1 + value.double().abs())
+            assert difference.max() <= (0 if name in exact else tolerance), f"{name}: {difference.max():.2g}"
+
+
+@pytest.mark.parametrize("cell", [SPEAKER, SPREAD, REACHER])
+def test_a_rollout_is_that_of_the_plain_policy(cell: str) -> None:
+    """To the bit where nothing but addresses differs; values come from products of other shapes."""
+    plan = plan_of(cell)
+    plain, resident = rollouts(Play(plan, Policy)), rollouts(Play(plan, PLAIN))
+    agree(plain, resident, exact=("observation", "action", "location", "hidden_actor", "reward", "keep", "log_prob"))
+    assert plain[1]["keep"].unique().tolist() == [0.0, 1.0]
+    assert plain[1]["hidden_critic"].abs().max() > 100 * TOLERANCE
+    assert (plain[1]["value"] - plain[0]["value"]).abs().max() > 100 * TOLERANCE
+
+
+def test_warming_up_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the recurrent state nor in its history; and a rollout is valued in pieces as at once."""
+
+    class Replayed:
+        def __init__(self, step: Callable[[], None]) -> None:
+            self.replay = step
+
+    def warmed_up(step: Callable[[], None], undo: Callable[[], None]) -> tuple[Replayed, None]:
+        for _ in range(3):
+            step()
+            undo()
+        return Replayed(step), None
+
+    plan = plan_of(SPREAD)
+    plain = rollouts(Play(plan, PLAIN))
+    monkeypatch.setattr(resident, "capture", warmed_up)
+    monkeypatch.setattr(resident, "EVALUATION_ROWS", 3 * plan.settings.rollout_threads)
+    agree(plain, rollouts(Play(plan, partial(ResidentPolicy, device="cpu"))), exact=("action", "hidden_actor"))
+
+
+@pytest.mark.parametrize("policy", [PLAIN, pytest.param(ResidentPolicy, marks=GPU, id="gpu")])
+def test_a_saved_collector_goes_on_to_the_bit(policy: Acts) -> None:
+    plan, device = plan_of(SPEAKER), "cpu" if policy is PLAIN else "cuda"
+    unbroken, resumed = Play(plan, policy, device), Play(plan, policy, device)
+    unbroken.rollout(0)
+    state = {name: torch.as_tensor(x).cpu().clone() for name, x in unbroken.collector.state_dict().items()}
+    resumed.env.load_state_dict(deepcopy(unbroken.env.state_dict()))
+    resumed.collector.load_state_dict(state)
+    expected = unbroken.rollout(1)
+    agree([expected], [resumed.rollout(1)], exact=tuple(expected))
+
+
+def episodes(policy: Acts) -> list[list[Episode]]:
+    """Of two evaluations: the second must not remember the first."""
+    plan = plan_of(SPEAKER)
+    learner = Play(plan, Policy).learner
+    evaluator = Evaluator(plan.cell, plan.options, learner.actor, len(SEEDS), 3, policy=policy)
+    found = []
+    for iteration in (0, 1):
+        trunk, head, _ = learner.stepper.parameters
+        found += evaluator.run(trunk * (1 + iteration), head * 100, SEEDS, "evaluation", iteration)
+    evaluator.close()
+    return found
+
+
+def test_an_evaluation_is_that_of_the_plain_policy() -> None:
+    assert episodes(PLAIN) == episodes(Policy)
+
+
+def test_where_policies_act() -> None:
+    assert place_to_act("graph", "cuda", True, "auto") == "cuda"
+    assert place_to_act("graph", "cuda", False, "auto") == "cpu"
+    assert place_to_act("eager", "cuda", True, "auto") == "cpu"
+    assert place_to_act("compiled", "cpu", True, "auto") == "cpu"
+    assert place_to_act("graph", "cuda", False, "cuda-compiled") == "cuda-compiled"
+    assert place_to_act("graph", "cuda", True, "cpu") == "cpu"
+    with pytest.raises(UserError, match="FP3O_ACTING=gpu with updates on cuda; allowed: auto, cpu, cuda, cuda-compil"):
+        place_to_act("graph", "cuda", True, "gpu")
+    with pytest.raises(UserError, match=r"FP3O_ACTING=cuda with updates on cpu; allowed: auto, cpu$"):
+        place_to_act("compiled", "cpu", True, "cuda")
+
+
+def test_a_path_says_where_policies_act(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Files of runs begun before it was noted say nothing: those acted on the CPU."""
+    path = ComputePath("graph", "cuda", torch.__version__, 1, "", acts_on="cuda")
+    assert (path.policy, path.acting(len), path.record()["acts_on"]) == (ResidentPolicy, len, "cuda")
+    assert ComputePath("graph", "cuda", "2", 1, "", acts_on="cuda-compiled").acting is compiled
+    older = {name: value for name, value in asdict(path).items() if name != "acts_on"}
+    assert (ComputePath(**older).acts_on, ComputePath(**older).policy) == ("cpu", Policy)
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    monkeypatch.setattr(execution, "why_not_compiled", lambda: None)
+    for mps, device, acts_on in (("off", "auto", "cuda"), ("on", "auto", "cuda"), ("on", "cpu", "cpu")):
+        if mps == "on":
+            (tmp_path / "control").touch()
+        chosen = execution.choose(plan_of(SPEAKER), device, "compiled", 1)
+        assert chosen.acts_on == acts_on
+        assert chosen.reason == ("asked for" if device == "cpu" else f"asked for; acting on the GPU, MPS {mps}")
+
+
+@GPU
+@pytest.mark.parametrize("cell", [SPEAKER, SPREAD, REACHER])
+def test_gpu_graphs_act_and_value_as_their_operations_do(cell: str) -> None:
+    plan = plan_of(cell)
+    plain = rollouts(Play(plan, Policy))
+    eager = rollouts(Play(plan, partial(ResidentPolicy, graph=False), "cuda"))
+    graphs = [rollouts(Play(plan, ResidentPolicy, "cuda")) for _ in range(2)]
+    agree(*graphs, exact=tuple(graphs[0][0]))
+    agree(eager, graphs[0])
+    agree(plain[:1], eager[:1], tolerance=1e-3)  # what a simulator makes of other last bits grows
+
+
+@GPU
+def test_gpu_graphs_of_compiled_operations_agree() -> None:
+    torch._dynamo.reset()
+    plan = plan_of(SPEAKER)
+    eager, fused = (rollouts(Play(plan, ResidentPolicy, "cuda", compiler)) for compiler in (None, compiled))
+    agree(eager, fused, tolerance=1e-3)
+
+
+@GPU
+def test_gpu_policies_without_grus_act_too() -> None:
+    plan = tiny_plan(REACHER)
+    agree(rollouts(Play(plan, Policy))[:1], rollouts(Play(plan, ResidentPolicy, "cuda"))[:1], tolerance=1e-3)
+
+
+@GPU
+def test_gpu_evaluations_are_those_of_the_cpu() -> None:
+    graph = episodes(ResidentPolicy)
+    assert graph == episodes(partial(ResidentPolicy, graph=False))
+    on_cpu = episodes(Policy)
+    assert [[e.length for e in found] for found in graph] == [[e.length for e in found] for found in on_cpu]
+    returns = [[e.total_return for found in results for e in found] for results in (graph, on_cpu)]
+    assert returns[0] == pytest.approx(returns[1], rel=1e-4)
+
+
+@GPU
+def test_gpu_interrupted_is_unbroken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(execution.ACTING, "cuda")
+    plan = tiny_plan(SPEAKER, 3)
+
+    def train(name: str, progress: StopAfter | None = None) -> None:
+        folder = tmp_path / name
+        loop.train(plan, (0, 1), folder, folder / "scratch", device="cuda", path="eager", progress=progress)
+
+    train("unbroken")
+    with pytest.raises(Interrupted):
+        train("broken", StopAfter(plan.settings.rollout_length * plan.settings.rollout_threads))
+    monkeypatch.setenv(execution.ACTING, "cpu")  # a run goes on as it began
+    train("broken")
+    assert files(tmp_path / "broken") == files(tmp_path / "unbroken")
+    assert {document["path"]["acts_on"] for document in documents(tmp_path / "broken").values()} == {"cuda"}
