@@ -1,4 +1,4 @@
-"""Pictures to a file that plays: WebP, GIF or PNG by Pillow, MP4 where imageio-ffmpeg is installed."""
+"""Writes pictures as a video: WebP, GIF or animated PNG by Pillow, MP4 where imageio-ffmpeg is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = (".webp", ".gif", ".png", ".mp4")
 
 
 def check_name(path: Path) -> None:
-    """Refuse a name we cannot write before an episode is played for it."""
+    """UserError for a kind of file that cannot be written; to be called before an episode is played."""
     if path.suffix not in KINDS:
         raise UserError(f"cannot write {path}: unknown kind of file; allowed: {', '.join(KINDS)}")
     if path.suffix == ".mp4":
@@ -25,7 +25,7 @@ def check_name(path: Path) -> None:
 
 
 def write(path: Path, frames: Iterable[NDArray[np.uint8]], frames_per_second: float) -> int:
-    """Write pictures [height, width, 3]; how many there were."""
+    """Write pictures [height, width, 3]; returns how many there were."""
     check_name(path)
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Pictures of an episode from its joint positions, drawn without a screen."""
+"""Pictures of a MuJoCo episode from its joint positions, rendered off screen."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from fp3o.envs.interface import BatchEnv, Doubles
 from fp3o.envs.options import MamujocoOptions
 from fp3o.errors import UserError
 
-_LONG = 8  # Bodies: the reacher has five, the swimmer one per metre.
+_LONG = 8  # Bodies in a model beyond which it is the many-agent swimmer, one metre per body (the reacher has five).
 
 
 def choose_backend() -> None:
-    """Name the off-screen library before MuJoCo is first imported: it reads the variable then and never again."""
+    """Choose MuJoCo's off-screen library; MuJoCo reads this variable once, when it is first imported."""
     if "MUJOCO_GL" not in os.environ:
         os.environ["MUJOCO_GL"] = "egl" if find_library("EGL") else "osmesa"
 
 
-def look(env: BatchEnv) -> Doubles:
-    """What a picture of slot 0 needs."""
+def observe(env: BatchEnv) -> Doubles:
+    """Joint positions [nq] of slot 0."""
     positions: Doubles = env.state_dict()["qpos"][0]
     return positions
 
 
 def steps_per_second(task: str, options: MamujocoOptions) -> float:
-    """Steps of the environment in a second of simulated time."""
+    """Environment steps per second of simulated time."""
     from fp3o.envs.mamujoco import bodies, models
 
     body, _ = bodies.find(task, options)
@@ -54,7 +54,7 @@ def frames(
     data = mujoco.MjData(model)
     try:
         renderer = mujoco.Renderer(model, height, width)
-    except Exception as error:  # What a missing driver raises depends on the library.
+    except Exception as error:  # The type that a missing driver raises depends on the library.
         backend = os.environ["MUJOCO_GL"]
         raise UserError(f"cannot draw with MUJOCO_GL={backend}: {error}; `fp3o doctor` says what is missing") from error
     with renderer:
@@ -71,7 +71,7 @@ def frames(
 
 
 def _camera(mujoco: Any, model: Any) -> Any:
-    """The model's own camera, which follows its body; for the two that lie flat (reacher, swimmer) one from above."""
+    """The model's own camera, which follows its body; for models without one (reacher, swimmer) a camera above them."""
     if model.ncam:
         return 0
     camera = mujoco.MjvCamera()

@@ -12,7 +12,7 @@ from fp3o.envs.interface import BatchEnv
 from fp3o.envs.options import SmacOptions
 from fp3o.errors import UserError
 
-BETWEEN = 4  # Pictures per step, positions interpolated: a step is a third of a second of play.
+PICTURES_PER_STEP = 4  # Positions are interpolated, as a step is a third of a second of play.
 _GROUND, _CLIFF, _INK = (222, 216, 200), (120, 112, 100), (30, 30, 30)
 _SIDES = ((40, 90, 200), (200, 50, 40))
 _HEALTH, _SHIELD, _SHOT = (60, 170, 60), (90, 190, 230), (250, 170, 30)
@@ -36,8 +36,8 @@ def choose_backend() -> None:
     """Nothing to choose: Pillow draws."""
 
 
-def look(env: BatchEnv) -> Scene:
-    """What a picture of slot 0 needs."""
+def observe(env: BatchEnv) -> Scene:
+    """The battle of slot 0."""
     if not env.spec.exact_resume:
         raise UserError("cannot draw a run on the real StarCraft II, which shows itself; allowed backend: embedded")
     state: dict[str, NDArray[Any]] = env.state_dict()
@@ -45,14 +45,14 @@ def look(env: BatchEnv) -> Scene:
 
 
 def steps_per_second(task: str, options: SmacOptions) -> float:
-    """Pictures in a second of play at the game's usual "faster" speed: 22.4 loops, 8 per step."""
-    return BETWEEN * 22.4 / 8
+    """Pictures per second of play at the game's usual "faster" speed: 22.4 game loops, of which a step takes 8."""
+    return PICTURES_PER_STEP * 22.4 / 8
 
 
 def frames(
     task: str, options: SmacOptions, scenes: Sequence[Scene], width: int = 320, height: int = 240
 ) -> Iterator[NDArray[np.uint8]]:
-    """Pictures [height, width, 3], BETWEEN per scene."""
+    """Pictures [height, width, 3], PICTURES_PER_STEP for each scene."""
     from fp3o.envs.smac.scenarios import SCENARIOS
     from fp3o.envs.smac.terrain import ground
 
@@ -67,10 +67,10 @@ def frames(
     )
     for i, scene in enumerate(scenes):
         after = scenes[min(i + 1, len(scenes) - 1)]
-        # A unit that jumps has been replaced by a new battle's.
+        # A unit that jumps belongs to the next battle: it is not interpolated.
         follows = np.hypot(after.x - scene.x, after.y - scene.y) < 4 * (after.step - scene.step)
-        for part in range(BETWEEN):
-            share = np.where(follows, part / BETWEEN, 0)
+        for part in range(PICTURES_PER_STEP):
+            share = np.where(follows, part / PICTURES_PER_STEP, 0)
             yield stage.draw(
                 scene._replace(
                     x=scene.x + share * (after.x - scene.x),
@@ -83,7 +83,7 @@ def frames(
 
 
 class _Stage:
-    """The terrain, drawn once, and where map coordinates lie on the picture."""
+    """Draws scenes on the terrain, which is drawn once; converts map coordinates to pixels."""
 
     def __init__(
         self, walkable: NDArray[np.bool_], kinds: tuple[str, ...], agents: int, profile: str, width: int, height: int

@@ -1,13 +1,13 @@
-"""Seed blocks, the jobs of a sweep: which are finished, and the marks by which Snakemake knows. Imports no torch.
+"""Seed blocks, each trained by one job: which are finished, and the marks that tell Snakemake so. Imports no torch.
 
-Snakemake deletes a job's declared outputs before it starts and after it fails, so no rule may own a run's files. The
-only output of a training job is a mark, written last:
+Snakemake deletes a job's outputs before it starts and after it fails, so a run's files must not be outputs of a rule.
+The only output of a training job is a mark, a small file that is written last:
 
     results/<suite>/marks/<cell>/<digest>-s0-4.train-1      sha256 of the run.json of each seed
 
-Finished runs are plain sources, wherever they come from (a job, `fp3o train` by hand, a pull). A block that is not
-finished is asked for by a mark with a number nobody has used; a lost file therefore trains again although an older mark
-is there. Nothing is written while Snakemake plans.
+Finished runs are inputs that no rule makes, wherever they come from (a job, `fp3o train` by hand, a pull). For a block
+that is not finished Snakemake is asked for a mark with a number that was not used before; so a lost file is trained
+again although an older mark exists. Nothing is written while Snakemake builds its job graph.
 
     python -m fp3o.workflow.blocks CELL --suite S --seeds 0-4 --digest D --mark FILE     check the runs, write the mark
 """
@@ -29,11 +29,11 @@ from fp3o.runs import layout, records
 from fp3o.runs.atomic import write_atomically
 
 TRAIN, RETRAIN = "train", "retrain"
-"""Rules that make marks; the second trains finished runs again (`fp3o rerun`)."""
+"""The rules that write marks; the second one trains finished runs again (`fp3o rerun`)."""
 
 
 def block_name(digest: str, seeds: Sequence[int]) -> str:
-    """`0123456789-s0-4`: of marks and logs."""
+    """Beginning of the names of a block's marks and logs: `0123456789-s0-4`."""
     return f"{digest}-s{config.seeds_text(seeds)}"
 
 
@@ -55,12 +55,12 @@ class Block:
         return layout.run_directory(self.root / "runs", self.plan, seed) / records.RUN
 
     def finished(self, seed: int) -> bool:
-        """Whether run.json and the files it names are there. Their content is checked by whoever reads it."""
+        """Whether run.json and the files it names exist. Their content is checked where it is read."""
         path = self.document(seed)
         try:
             names = set(json.loads(path.read_bytes())["sha256"])
         except (OSError, ValueError, KeyError, TypeError):
-            return False  # A damaged one is not trained over: the trainer refuses and says why.
+            return False  # A damaged run.json is not overwritten: `fp3o train` refuses to, and says why.
         return all((path.parent / name).is_file() for name in names | set(layout.RUN_FILES))
 
     def complete(self) -> bool:
@@ -68,31 +68,31 @@ class Block:
         return all(self.finished(seed) for seed in self.seeds)
 
     def marks(self) -> dict[int, Path]:
-        """Marks that exist, by number; the greatest number is the newest."""
+        """The block's marks by number; the last one is the newest."""
         pattern = re.compile(rf"{re.escape(block_name(self.plan.digest, self.seeds))}\.(?:{TRAIN}|{RETRAIN})-(\d+)")
         folder = self.root / "marks" / self.plan.cell.id
         names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-        found = sorted((int(m[1]), folder / name) for name in names if (m := pattern.fullmatch(name)))
-        return dict(found)
+        marks = sorted((int(m[1]), folder / name) for name in names if (m := pattern.fullmatch(name)))
+        return dict(marks)
 
     def next_mark(self, rule: str = TRAIN) -> Path:
-        """The mark to ask for so that a job runs."""
+        """A mark that does not exist yet: asking Snakemake for it starts a job of this rule."""
         name = f"{block_name(self.plan.digest, self.seeds)}.{rule}-{max(self.marks(), default=0) + 1}"
         return self.root / "marks" / self.plan.cell.id / name
 
     def mark_text(self) -> str:
-        """What a mark of the runs as they are says."""
+        """The content of a mark for the runs as they are now."""
         return "".join(f"seed-{seed} {records.sha256_of(self.document(seed))}\n" for seed in self.seeds)
 
     def sources(self) -> list[Path]:
-        """Files that change when the finished runs change: the newest mark if it fits them, else each run.json."""
+        """Input files for rules that use the finished runs: the newest mark if it is up to date, else each run.json."""
         marks = list(self.marks().values())
         if marks and marks[-1].read_text() == self.mark_text():
             return [marks[-1]]
         return [self.document(seed) for seed in self.seeds]
 
     def write_mark(self, path: Path) -> None:
-        """At the end of a job: check every run as the trainer does, then say that the block is finished."""
+        """At the end of a job: verify every run, then write the mark. UserError if a seed is not finished."""
         from fp3o.runs.folder import RunFolder
 
         left = RunFolder(self.plan, self.seeds, self.root / "runs", self.root / "scratch").unfinished()
@@ -109,24 +109,24 @@ def blocks_of(suite: config.Suite, cell: str) -> list[Block]:
 
 
 class Sweep:
-    """What one call of Snakemake asks for. Each block is looked at once, so that all rules see the same."""
+    """The runs that one call of Snakemake needs. Each block is examined once, so that all rules see the same state."""
 
     def __init__(self, suite: config.Suite) -> None:
         self.suite = suite
         self.missing: dict[tuple[str, int], config.Plan] = {}
-        """(cell, seed) → plan of the runs that were asked for and are not here."""
+        """(cell, seed) → plan of the runs that are needed and do not exist here."""
         self._needs: dict[tuple[str, bool], list[str]] = {}
 
     def needs(self, cells: Iterable[str], available: bool) -> list[str]:
-        """Input files of an artefact of these cells; `available`: of the runs that exist, training nothing."""
-        found = []
+        """Input files of a table or figure with these cells; `available`: only of runs that exist, training nothing."""
+        files = []
         for cell in cells:
             if (cell, available) not in self._needs:
                 self._needs[cell, available] = [
                     str(path) for block in blocks_of(self.suite, cell) for path in self._of_block(block, available)
                 ]
-            found += self._needs[cell, available]
-        return found
+            files += self._needs[cell, available]
+        return files
 
     def _of_block(self, block: Block, available: bool) -> list[Path]:
         finished = [seed for seed in block.seeds if block.finished(seed)]
@@ -137,9 +137,9 @@ class Sweep:
 
 
 def plan_word(suite: config.Suite, cells: Sequence[str], said: object = None) -> str:
-    """One word for the settings, deviations and seeds of these cells and for what else the suite says of them.
+    """A hash of the plans and seeds of these cells, and of `said`: whatever else the suite says about an artefact.
 
-    A parameter of the rules that show it: another word rebuilds what they make, the same one does not.
+    A parameter of the rules that make artefacts: Snakemake makes them again when it changes.
     """
     runs = [suite.run(cell) for cell in cells]
     content = [said, [[plan.configuration(), [str(d) for d in plan.deviations], seeds] for plan, seeds in runs]]
@@ -147,7 +147,8 @@ def plan_word(suite: config.Suite, cells: Sequence[str], said: object = None) ->
 
 
 def check_digest(plan: config.Plan, planned: str) -> None:
-    """Refuse a job whose settings have changed since it was planned; "" stands for no plan."""
+    """UserError for a job whose settings have changed since Snakemake chose it; `planned`: its digest then, "":
+    unknown."""
     if planned not in ("", plan.digest):
         raise UserError(
             f"{plan.cell.id} resolves to {plan.digest}, this job was planned for {planned}: its settings changed in "

@@ -1,4 +1,4 @@
-"""Which files of this repository a command runs: the inputs by which an artefact's rule notices an edited formula."""
+"""Which files of this repository a command runs. Rules have them as inputs: an edited formula makes its tables anew."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ _DATA = (".css", ".js", ".mplstyle")
 def code_of(module: str, root: Path = Path()) -> list[str]:
     """Files that `python -m module` may import, and the style sheets and scripts beside them, relative to `root`.
 
-    Found by reading import statements, also those inside functions: importing would be slow and need every package.
+    From the import statements in the sources, also those inside functions: importing would be slow and need every
+    package.
     """
-    names, found = [module, f"{module}.__main__"], set[Path]()
+    names, files = [module, f"{module}.__main__"], set[Path]()
     while names:
         name = names.pop()
         parts = name.split(".")
         for end in range(1, len(parts) + 1):  # importing a.b.c runs a and a.b first
             path = _file(root, tuple(parts[:end]))
-            if path is not None and path not in found:
-                found.add(path)
+            if path is not None and path not in files:
+                files.add(path)
                 names += _imports(path)
-    folders = {path.parent for path in found}
+    folders = {path.parent for path in files}
     data = {path for folder in folders for path in folder.iterdir() if path.suffix in _DATA}
-    return sorted(path.relative_to(root).as_posix() for path in found | data)
+    return sorted(path.relative_to(root).as_posix() for path in files | data)
 
 
 @cache
 def _file(root: Path, parts: tuple[str, ...]) -> Path | None:
-    """The file of a module of ours; None for other people's, and for names that are no modules."""
+    """The file of a module of `PACKAGES`; None for other packages' modules and for names that are no module."""
     place = root.joinpath(*parts)
     candidates = (place / "__init__.py", place.with_suffix(".py")) if parts[0] in PACKAGES else ()
     return next((path for path in candidates if path.is_file()), None)
@@ -44,7 +45,7 @@ def _imports(path: Path) -> list[str]:
 
 
 def _imported_names(tree: ast.Module) -> Iterator[str]:
-    """Every name an import statement mentions; `from a import b` may mean the module a.b."""
+    """Every name in an import statement; of `from a import b` also a.b, which may be a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -1,10 +1,10 @@
-"""What one iteration of a cell costs: one seed by itself, nothing beside it, the warm-up taken off.
+"""Measures what one iteration of a cell costs: one seed alone on an idle machine, the warm-up subtracted.
 
     python -m fp3o.workflow.cost measure CELL --suite S     results/S/cost/CELL/<digest>.json
     python -m fp3o.workflow.cost table --suite S            results/S/cost.csv, from the measurements that exist
 
-Two short runs are trained, of `warmup` and of `warmup + iterations` iterations, and subtracted: start-up, compiling and
-first-touch costs are in both. Runs of a sweep would not do: they train five seeds at once beside other jobs.
+The difference of two short runs, of `warmup` and of `warmup + iterations` iterations: start-up and compiling are in
+both. The runs of a sweep would not do, as they train five seeds at once beside other jobs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ PHASES = ("rollout", "update", "evaluation")
 COLUMNS = ("cell", "iterations", *(f"{p}_s" for p in PHASES), "peak_gpu_mib", "memory_mib", "device")
 
 
-def measurement_path(suite: str, resolved: config.Plan) -> Path:
-    """Where a cell's cost is kept."""
-    return layout.suite_root(suite) / "cost" / resolved.cell.id / f"{resolved.digest}.json"
+def measurement_path(suite: str, plan: config.Plan) -> Path:
+    """The file of a cell's measurement."""
+    return layout.suite_root(suite) / "cost" / plan.cell.id / f"{plan.digest}.json"
 
 
 def measure(suite: config.Suite, cell: config.Cell) -> dict[str, Any]:
-    """Train the two runs in scratch and subtract."""
+    """Train the two runs and subtract; a row of cost.csv."""
     settings = suite.raw.get("cost")
     if settings is None:
         raise UserError(f"suite {suite.name} says nothing about cost; allowed: cost: {{iterations: …, warmup: …}}")
@@ -45,7 +45,7 @@ def measure(suite: config.Suite, cell: config.Cell) -> dict[str, Any]:
     longer = _train(suite, cell, warmup + iterations, settings["path"])
     shorter = _train(suite, cell, warmup, settings["path"])["volatile"] if warmup else None
     spent = longer["volatile"]
-    # Two runs are not equally fast to the last bit; a difference below zero is a cost too small to be measured.
+    # Timings vary: a difference below zero means a cost too small to be measured.
     seconds = {
         phase: max(0.0, spent["seconds"][phase] - (shorter["seconds"][phase] if shorter else 0.0)) for phase in PHASES
     }
@@ -60,9 +60,9 @@ def measure(suite: config.Suite, cell: config.Cell) -> dict[str, Any]:
 
 
 def _train(suite: config.Suite, cell: config.Cell, iterations: int, path: str) -> dict[str, Any]:
-    """run.json of a run of so many iterations."""
-    resolved = config.resolve(cell, suite=suite)
-    steps = iterations * resolved.settings.rollout_length * resolved.settings.rollout_threads
+    """run.json of a new run with this many iterations; path: as for `fp3o train --path`."""
+    plan = config.resolve(cell, suite=suite)
+    steps = iterations * plan.settings.rollout_length * plan.settings.rollout_threads
     values: dict[str, config.Scalar] = {}
     for layer in suite.overrides_of(cell):
         values.update(layer)
@@ -87,8 +87,8 @@ def table(suite: config.Suite) -> str:
         for cell in artefact.cells if artefact.kind == "cost" else ():
             path = measurement_path(suite.name, config.resolve(cell, suite=suite))
             if path.is_file():
-                found = json.loads(path.read_text())
-                writer.writerow(["" if found[name] is None else found[name] for name in COLUMNS])
+                measured = json.loads(path.read_text())
+                writer.writerow(["" if measured[name] is None else measured[name] for name in COLUMNS])
     return buffer.getvalue()
 
 

@@ -1,6 +1,7 @@
-"""The guard of finished runs: what exists elsewhere is pulled, not trained again by accident.
+"""Refuses to train runs that were saved and only need to be pulled, or whose settings have changed since they were
+saved.
 
-Concerns the suite under DVC alone (dvc.yaml): runs of other suites are nowhere else.
+Concerns the suite under DVC alone (dvc.yaml): runs of other suites are not saved anywhere.
 """
 
 from __future__ import annotations
@@ -14,54 +15,54 @@ from fp3o.runs.records import RUN
 from fp3o.workflow import manifest, objects
 
 Missing = Mapping[tuple[str, int], config.Plan]
-"""(cell, seed) → plan of runs that are not here."""
+"""(cell, seed) → plan of runs that are not in this checkout."""
 
-SHOWN = 3
+SHOWN = 3  # Most cells that a message names.
 
 
 def in_dvc(suite: str) -> bool:
-    """Whether the suite's runs can be pulled: it is the tracked one, and something was saved."""
+    """Whether runs of the suite can be pulled: it is the one under DVC, and something was saved."""
     home = config.checkout()
     return suite == objects.TRACKED and home is not None and (home / "dvc.lock").is_file()
 
 
 def known(suite: str) -> dict[tuple[str, int], set[str]]:
-    """Digests of the runs in the manifest, by (cell, seed)."""
+    """By (cell, seed), the digests of the saved runs, from the manifest."""
     path = manifest.manifest_path(suite)
     if not in_dvc(suite) or not path.is_file():
         return {}
-    found: dict[tuple[str, int], set[str]] = {}
+    digests: dict[tuple[str, int], set[str]] = {}
     for name, entry in manifest.entries(path.read_bytes(), path).items():
         if not {"cell", "seed", "digest"} <= entry.keys():
             raise UserError(f"{path} is damaged (run {name}): `git checkout HEAD {path}` restores it")
-        found.setdefault((entry["cell"], entry["seed"]), set()).add(entry["digest"])
-    return found
+        digests.setdefault((entry["cell"], entry["seed"]), set()).add(entry["digest"])
+    return digests
 
 
 def pull_command(cells: Sequence[str]) -> str:
-    """How to get these cells' runs; all runs where they are many."""
+    """The command that gets these cells' runs (or, where they are many, all runs)."""
     return " ".join(["fp3o pull", *(cells if len(cells) <= SHOWN else ())])
 
 
 def not_here(suite: str, missing: Missing) -> list[tuple[str, int]]:
-    """Those of the missing runs that the manifest has with the same settings."""
+    """Those of the missing runs that were saved with the same settings."""
     there = known(suite)
     return [run for run, plan in missing.items() if plan.digest in there.get(run, ())]
 
 
 def not_pulled(suite: config.Suite) -> list[tuple[str, int]]:
-    """(cell, seed) of every planned run that the manifest has and this checkout has not."""
+    """(cell, seed) of every planned run that was saved and is not in this checkout."""
     absent = [run for run in manifest.planned_runs(suite) if not run.document(suite.name).is_file()]
     return not_here(suite.name, {(run.plan.cell.id, run.seed): run.plan for run in absent})
 
 
 def check_training(suite: str, plan: config.Plan, seeds: Sequence[int]) -> None:
-    """Refuse `fp3o train` where hours of training would give what a pull gives."""
+    """UserError for `fp3o train` of runs that could be pulled instead."""
     root = layout.suite_root(suite) / "runs"
     absent = [seed for seed in seeds if not (layout.run_directory(root, plan, seed) / RUN).is_file()]
     missing = {(plan.cell.id, seed): plan for seed in absent}
-    if found := not_here(suite, missing):
-        numbers = config.seeds_text([seed for _, seed in found])
+    if away := not_here(suite, missing):
+        numbers = config.seeds_text([seed for _, seed in away])
         raise UserError(
             f"seeds {numbers} of {plan.cell.id} are in DVC and not here: `{pull_command([plan.cell.id])}`, "
             "or `--retrain` to train them again"
@@ -69,18 +70,18 @@ def check_training(suite: str, plan: config.Plan, seeds: Sequence[int]) -> None:
 
 
 def _difference(plan: config.Plan, seed: int, saved: set[str]) -> str:
-    """Digests of a cell as planned and as saved, and where the saved run can be read, the fields that differ."""
+    """For messages: the digests of a cell as planned and as saved and, if the saved run can be read, what differs."""
     text = f"{plan.cell.id} is planned as {plan.digest}, saved as {', '.join(sorted(saved))}"
     for digest in sorted(saved):
         document = objects.saved_document(f"{plan.cell.id}/{digest}/seed-{seed}", objects.setup())
         if document is not None:
-            found = [str(change) for change in config.changes(document, plan.configuration())]
-            text += f": {', '.join(found)}"
+            differences = [str(change) for change in config.changes(document, plan.configuration())]
+            text += f": {', '.join(differences)}"
     return text
 
 
 def refusal(suite: str, missing: Missing, training: bool) -> str:
-    """Why the workflow should not go on, or "". `training`: the missing runs would be trained."""
+    """Why Snakemake should not start, "" if it may. `training`: whether the missing runs would be trained."""
     there = known(suite)
     pulled = not_here(suite, missing)
     changed = [run for run in missing if run in there and run not in pulled] if training else []

@@ -1,9 +1,12 @@
 """Run one command as a job of the workflow: `python -m fp3o.workflow.jobs --log FILE [--gpus LIST] -- COMMAND…`.
 
-Two things Snakemake does not do: say *which* GPU a job gets (a slot held by a file lock, any number of jobs per
-device; how many jobs run is Snakemake's to decide), and keep the log of a first attempt when a job is retried
-(Snakemake deletes FILE then; it is a second name of FILE.all, which it does not know). The process then *becomes* the
-command, so that signals reach it directly; the lock goes with it and is freed by the kernel, however it ends.
+It does two things that Snakemake does not:
+- choose the GPU of a job: a GPU slot is a file lock, and a device may have several slots (Snakemake decides how many
+  jobs run at once);
+- keep the logs of earlier attempts when a job is retried: Snakemake then deletes FILE, a hard link to FILE.all.
+
+The process then replaces itself by the command (exec), so that signals reach the command directly. The command inherits
+the lock, and the kernel frees it, however the command ends.
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ from pathlib import Path
 from typing import NoReturn
 
 POLL_SECONDS = 1.0
-# Set in a job of Slurm, PBS, LSF or Grid Engine.
+# Environment variables that are set in a job of Slurm, PBS, LSF or Grid Engine.
 ALLOCATIONS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
 
 
 def devices(gpus: str) -> list[str]:
-    """Device names for CUDA_VISIBLE_DEVICES: a list such as `0,1`, `none`, or `auto` (what this machine shows)."""
+    """Device names for CUDA_VISIBLE_DEVICES, from a list such as `0,1`, from `none`, or from `auto` (all there are)."""
     if gpus == "none":
         return []
     if gpus != "auto":
@@ -35,38 +38,39 @@ def devices(gpus: str) -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:  # Set by a cluster, or by a user who keeps some devices for others.
         return [name for name in visible.split(",") if name and name != "-1"]
-    found = [m[1] for p in Path("/dev").glob("nvidia*") if (m := re.fullmatch(r"nvidia(\d+)", p.name))]
-    return sorted(found, key=int)
+    numbers = [m[1] for p in Path("/dev").glob("nvidia*") if (m := re.fullmatch(r"nvidia(\d+)", p.name))]
+    return sorted(numbers, key=int)
 
 
 def reach_commands() -> None:
-    """Make this environment's commands (`fp3o`, `dvc` …) callable even where it was not activated."""
+    """Add this Python environment's commands (`fp3o`, `dvc` …) to PATH, for where it was not activated."""
     if shutil.which("fp3o") is None:
         os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
 
 
 def slot_folder() -> Path:
-    """Locks are per machine and user: two sweeps of one user share the devices."""
+    """Where the GPU slots' lock files are: one folder per machine and user, so that two sweeps share the devices."""
     folder = Path(tempfile.gettempdir()) / f"fp3o-gpu-slots-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
 def allocation() -> str:
-    """Which job of a cluster we are in; "" in none."""
+    """Identifies the cluster job this process is part of; "" outside of one."""
     return next((f"{name}-{os.environ[name]}-" for name in ALLOCATIONS if os.environ.get(name)), "")
 
 
 def take_slot(names: Sequence[str], per_device: int, exclusive: bool) -> str | None:
-    """Hold a free slot (exclusive: all of them) until this process ends; its device, None to leave things as they are.
+    """Lock a free GPU slot (exclusive: all of them) until this process ends, and return its device's name.
 
-    Snakemake starts no more jobs than there are slots, so that one waits here only for another sweep of the same user.
-    In a job of a cluster the devices are ours alone, and their numbers may be those of other jobs' devices as well.
+    None: there is nothing to choose, as there are no devices, or the cluster has given this job a single one. Snakemake
+    starts no more jobs than there are slots, so that this waits only for another sweep of the same user. Inside a
+    cluster job the locks are the job's own: other jobs' devices may have the same numbers.
     """
     inside = allocation()
     if not names or (inside and len(devices("auto")) <= 1):
         return None
-    # Device-minor order fills every device once before any device twice.
+    # In this order every device gets one job before any device gets two.
     slots = [
         (slot_folder() / f"{inside}{name}.{k}".replace("/", "_"), name) for k in range(per_device) for name in names
     ]
@@ -86,6 +90,7 @@ def take_slot(names: Sequence[str], per_device: int, exclusive: bool) -> str | N
 
 
 def _inheritable(path: Path) -> int:
+    """A file descriptor that survives exec."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     os.set_inheritable(descriptor, True)
     return descriptor
@@ -100,7 +105,7 @@ def history(log: Path) -> Path:
 
 
 def lines(log: Path) -> list[str]:
-    """What all attempts wrote; nothing if there was none."""
+    """The lines that all attempts wrote; empty if there was none."""
     try:
         return history(log).read_text(errors="replace").splitlines()
     except FileNotFoundError:
@@ -112,8 +117,8 @@ def attempts(log: Path) -> int:
     return sum(line.startswith(HEADER) for line in lines(log))
 
 
-def become(command: Sequence[str], log: Path, gpus: str, per_device: int, exclusive: bool) -> NoReturn:
-    """Turn this process into the command, its output appended to the log."""
+def exec_with_log(command: Sequence[str], log: Path, gpus: str, per_device: int, exclusive: bool) -> NoReturn:
+    """Take a GPU slot, then replace this process by the command, its output appended to the log."""
     log.parent.mkdir(parents=True, exist_ok=True)
     device = "" if gpus == "none" else take_slot(devices(gpus), per_device, exclusive)
     if device is not None:
@@ -142,7 +147,7 @@ def main() -> None:
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    become(command, arguments.log, arguments.gpus, arguments.per_gpu, arguments.exclusive)
+    exec_with_log(command, arguments.log, arguments.gpus, arguments.per_gpu, arguments.exclusive)
 
 
 if __name__ == "__main__":

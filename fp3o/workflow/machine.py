@@ -1,7 +1,7 @@
-"""What a job takes of this machine, for Snakemake's scheduler: memory and GPU slots, in millionths of the whole.
+"""The resources of a job for Snakemake's scheduler: its share of this machine's memory and GPU slots, in millionths.
 
-Snakemake's limits are constants of a profile and know no machine: `resources: [device_share=1000000, …]` in
-profiles/default. So each job's share is computed, and the limit is always the same.
+Snakemake's limits are constants in a profile (`resources: [device_share=1000000, …]` in profiles/default), the same for
+every machine. So a job's share of the machine is computed, and the limit is always the whole.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from fp3o import config
 
 WHOLE = 1_000_000
 HEADROOM = 1.25
-"""Of a request over the measured memory: allocators and libraries differ from machine to machine."""
+"""Memory asked for, as a multiple of the measured: allocators and libraries differ between machines. Assumed."""
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def needed_mb(cell: str, attempt: int = 1) -> int:
-    """Memory (MiB) to ask for a job of this cell; a retry asks for half as much more."""
+    """Memory (MiB) to ask for a job of this cell; every retry asks for half as much more."""
     measured = config.memory_mib(config.Cell.parse(cell))
     return round(measured * HEADROOM * (1 + attempt) / 2)
 
 
 def total_mb() -> int:
-    """Memory (MiB) of this machine, or of the container we are in."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    """Memory (MiB) of this machine, or of the container this process is in."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in _CGROUP_LIMITS:
         try:
-            found.append(int(path.read_text()))
+            limits.append(int(path.read_text()))
         except (OSError, ValueError):  # no such control group, or "max"
             continue
-    return min(found) >> 20
+    return min(limits) >> 20
 
 
 def memory_share(needed: int, total: int) -> int:

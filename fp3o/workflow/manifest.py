@@ -1,6 +1,6 @@
-"""What a suite has on disk: the manifest of its runs, one summary per cell, failures. Imports no torch.
+"""What exists of a suite: the manifest of its runs, a summary of each cell, failed jobs. Imports no torch.
 
-Commands, for the workflow's rules:
+Commands, for Snakemake's rules:
     python -m fp3o.workflow.manifest manifest --suite paper     results/paper/manifest.json
     python -m fp3o.workflow.manifest metrics --suite paper      results/paper/metrics.json (for `dvc metrics diff`)
     python -m fp3o.workflow.manifest cell --suite paper CELL    results/paper/cells/CELL.json
@@ -36,36 +36,36 @@ class PlannedRun(NamedTuple):
 
     @property
     def id(self) -> str:
-        """`<cfg10>-s<seed>`."""
+        """`<digest>-s<seed>`: the key in the manifest."""
         return f"{self.plan.digest}-s{self.seed}"
 
     def document(self, suite: str) -> Path:
-        """Its run.json; there if and only if the run is complete."""
+        """Its run.json, which exists if and only if the run is finished."""
         return layout.run_directory(layout.suite_root(suite) / "runs", self.plan, self.seed) / "run.json"
 
 
 def planned_runs(suite: config.Suite) -> list[PlannedRun]:
-    """Every run of a suite."""
-    return [PlannedRun(resolved, seed) for resolved, seeds in suite.runs() for seed in seeds]
+    """Every run that a suite asks for."""
+    return [PlannedRun(plan, seed) for plan, seeds in suite.runs() for seed in seeds]
 
 
-def train_log(suite: str, resolved: config.Plan, block: Sequence[int], rule: str = TRAIN, number: int = 1) -> Path:
-    """Where the workflow writes the log of a training job; named as its mark is."""
-    name = f"{block_name(resolved.digest, block)}.{rule}-{number}.log"
-    return layout.suite_root(suite) / "logs" / "train" / resolved.cell.id / name
+def train_log(suite: str, plan: config.Plan, block: Sequence[int], rule: str = TRAIN, number: int = 1) -> Path:
+    """The log of a training job; named like the job's mark."""
+    name = f"{block_name(plan.digest, block)}.{rule}-{number}.log"
+    return layout.suite_root(suite) / "logs" / "train" / plan.cell.id / name
 
 
-def last_log(suite: str, resolved: config.Plan, block: Sequence[int]) -> Path:
-    """The log of the block's newest job; one that does not exist if there was none."""
-    first = train_log(suite, resolved, block)
-    pattern = re.compile(rf"({re.escape(block_name(resolved.digest, block))}\.\w+-(\d+)\.log)\.all")
+def last_log(suite: str, plan: config.Plan, block: Sequence[int]) -> Path:
+    """The log of the block's newest job; if there was none, the (missing) log of its first."""
+    first = train_log(suite, plan, block)
+    pattern = re.compile(rf"({re.escape(block_name(plan.digest, block))}\.\w+-(\d+)\.log)\.all")
     names = [path.name for path in first.parent.iterdir()] if first.parent.is_dir() else []
-    found = [(int(m[2]), m[1]) for name in names if (m := pattern.fullmatch(name))]
-    return first.with_name(max(found)[1]) if found else first
+    logs = [(int(m[2]), m[1]) for name in names if (m := pattern.fullmatch(name))]
+    return first.with_name(max(logs)[1]) if logs else first
 
 
 def write_json(path: Path, value: object) -> None:
-    """Sorted keys and one value per line, so that a diff in git shows what changed."""
+    """Write JSON with sorted keys and one value per line, so that a diff in git shows what changed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
 
@@ -74,15 +74,15 @@ def write_json(path: Path, value: object) -> None:
 
 
 def manifest_path(suite: str) -> Path:
-    """Committed for the paper suite: which runs exist, here or in DVC."""
+    """The file that says which runs exist, here or in DVC; committed to git for the paper suite."""
     return layout.suite_root(suite) / "manifest.json"
 
 
 def manifest(suite: config.Suite, without: Container[str] = ()) -> dict[str, Any]:
-    """The planned runs that exist, here or in DVC, by run id. Only what repeats exactly goes in: no times or hosts.
+    """The planned runs that exist, here or in DVC, by run id. Without times and hosts: equal runs give equal manifests.
 
-    A run that is saved and not pulled keeps its entry: without it the guard would let everything be trained again. So
-    does one in `without`, folders of runs that are here and damaged; any other damaged one is an error.
+    A run that was saved and not pulled keeps its entry: without it the guard would let it be trained again. So does a
+    run whose folder is in `without`, which is here but damaged; any other damaged run is a UserError.
     """
     runs: dict[str, Any] = {}
     away = _saved_entries(suite)
@@ -97,12 +97,12 @@ def manifest(suite: config.Suite, without: Container[str] = ()) -> dict[str, Any
 
 
 def entries(text: bytes, path: Path) -> dict[str, dict[str, Any]]:
-    """The runs a manifest names, by run id; none if it is empty."""
+    """The runs of a manifest (its content and, for messages, its path), by run id."""
     try:
-        found = {str(name): dict(entry) for name, entry in json.loads(text)["runs"].items()} if text else {}
+        runs = {str(name): dict(entry) for name, entry in json.loads(text)["runs"].items()} if text else {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is damaged ({error!r}): `git checkout HEAD {path}` restores it") from None
-    return found
+    return runs
 
 
 def _entry(run: PlannedRun, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,9 +117,10 @@ def _entry(run: PlannedRun, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _saved_entries(suite: config.Suite) -> Callable[[PlannedRun], dict[str, Any] | None]:
-    """Entries of runs that are not here: from the saved run.json if its bytes are on this machine, else from git.
+    """A function that gives the manifest entry of a saved run that is not in this checkout, None if it was not saved.
 
-    Git's copy, because Snakemake deletes the file before the rule that writes it starts.
+    From the run's run.json if DVC's cache or store has it, else from the manifest in git (not the one on disk, which
+    Snakemake deletes before it starts the rule that writes it).
     """
     if suite.name != objects.TRACKED or not Path(".dvc").is_dir():
         return lambda run: None
@@ -141,44 +142,44 @@ def _saved_entries(suite: config.Suite) -> Callable[[PlannedRun], dict[str, Any]
 
 
 def cell_path(suite: str, cell: str) -> Path:
-    """The summary of a cell: a name without a hash, for people and as a target."""
+    """The summary of a cell. Its name has no digest, so that users can ask Snakemake for it."""
     return layout.suite_root(suite) / "cells" / f"{cell}.json"
 
 
 def cell_summary(suite: config.Suite, cell_id: str) -> dict[str, Any]:
-    """The cell's score and what it rests on; n says how many of the planned seeds exist."""
+    """The cell's score, its plan and its seeds: planned, existing, diverged."""
     from fp3o.statistics.scores import Planned, collect, protocol_of  # SciPy: not wanted while the DAG is built.
 
-    resolved, seeds = suite.run(cell_id)
-    found = collect(layout.suite_root(suite.name) / "runs", [Planned(cell_id, resolved.digest, seeds)])[0]
-    summary = found.summary()
+    plan, seeds = suite.run(cell_id)
+    cell_runs = collect(layout.suite_root(suite.name) / "runs", [Planned(cell_id, plan.digest, seeds)])[0]
+    summary = cell_runs.summary()
     return {
         "cell": cell_id,
-        "configuration": resolved.configuration(),
-        "digest": resolved.digest,
-        "deviations": [str(change) for change in resolved.deviations],
+        "configuration": plan.configuration(),
+        "digest": plan.digest,
+        "deviations": [str(change) for change in plan.deviations],
         "seeds_planned": list(seeds),
-        "seeds_found": [run.seed for run in found.runs],
-        "seeds_diverged": [run.seed for run in found.runs if run.diverged],
+        "seeds_found": [run.seed for run in cell_runs.runs],
+        "seeds_diverged": [run.seed for run in cell_runs.runs if run.diverged],
         "score": protocol_of(cell_id).words,
-        "per_seed": [_rounded(value) for value in found.scores()],
+        "per_seed": [_rounded(value) for value in cell_runs.scores()],
         "value": _rounded(summary.centre) if summary else None,
         "spread": _rounded(summary.spread) if summary else None,
     }
 
 
 def _rounded(value: float | None) -> float | None:
-    """Six significant digits: as the files the numbers come from, and the same on every machine."""
+    """Six significant digits, as in the CSV files; more might differ between machines. None for NaN and infinity."""
     return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None
 
 
 def metrics(suite: config.Suite) -> dict[str, Any]:
     """Score and number of seeds of every cell that has one, nested by domain, task and sharing."""
     tree: dict[str, Any] = {}
-    for resolved, _ in suite.runs():
-        summary = cell_summary(suite, resolved.cell.id)
+    for plan, _ in suite.runs():
+        summary = cell_summary(suite, plan.cell.id)
         if summary["value"] is not None:
-            cell = resolved.cell
+            cell = plan.cell
             place = tree.setdefault(cell.domain, {}).setdefault(cell.task, {}).setdefault(cell.sharing, {})
             place[cell.label] = {"score": summary["value"], "seeds": len(summary["seeds_found"])}
     return tree
@@ -188,33 +189,33 @@ def metrics(suite: config.Suite) -> dict[str, Any]:
 
 
 def failures(suite: config.Suite) -> list[dict[str, Any]]:
-    """Training jobs that were started and left at least one run unfinished."""
-    found = []
-    for resolved, seeds in suite.runs():
+    """Training jobs (seed blocks) that were started and have left at least one run unfinished."""
+    failed = []
+    for plan, seeds in suite.runs():
         for block in config.seed_blocks(seeds, suite.seed_block):
-            log = last_log(suite.name, resolved, block)
-            missing = [s for s in block if not PlannedRun(resolved, s).document(suite.name).is_file()]
+            log = last_log(suite.name, plan, block)
+            missing = [s for s in block if not PlannedRun(plan, s).document(suite.name).is_file()]
             lines = jobs.lines(log)
             if missing and lines:
                 exits = [line.split()[-1] for line in lines if line.startswith("--- exit code ")]
-                found.append(
+                failed.append(
                     {
-                        "cell": resolved.cell.id,
-                        "digest": resolved.digest,
+                        "cell": plan.cell.id,
+                        "digest": plan.digest,
                         "seeds": missing,
                         "attempts": jobs.attempts(log),
                         "exit_code": int(exits[-1]) if exits else None,
                         "log": str(log),
                         "last_lines": lines[-LOG_LINES:],
-                        "resumable_from": resumable_from(suite.name, resolved, block),
+                        "resumable_from": resumable_from(suite.name, plan, block),
                     }
                 )
-    return found
+    return failed
 
 
-def resumable_from(suite: str, resolved: config.Plan, block: Sequence[int]) -> int | None:
-    """Iteration the saved state of an unfinished job holds, None if it would start afresh."""
-    folder = layout.scratch_directory(layout.suite_root(suite) / "scratch", resolved, block)
+def resumable_from(suite: str, plan: config.Plan, block: Sequence[int]) -> int | None:
+    """The iteration from which a seed block would resume; None if it has no saved state."""
+    folder = layout.scratch_directory(layout.suite_root(suite) / "scratch", plan, block)
     try:
         with (folder / "resume.safetensors").open("rb") as file:
             header = file.read(int.from_bytes(file.read(8), "little"))
@@ -230,15 +231,15 @@ def resumable_from(suite: str, resolved: config.Plan, block: Sequence[int]) -> i
 def report_failures(suite: config.Suite) -> list[str]:
     """Write results/<suite>/failures.json (remove it if there are none); one line per failure."""
     path = layout.suite_root(suite.name) / "failures.json"
-    found = failures(suite)
-    if not found:
+    failed = failures(suite)
+    if not failed:
         path.unlink(missing_ok=True)
         return []
-    write_json(path, found)
+    write_json(path, failed)
     return [
         f"{f['cell']} seeds {config.seeds_text(f['seeds'])}: unfinished after {f['attempts']} attempts, exit code "
         f"{f['exit_code']}, resumable from iteration {f['resumable_from']}; {f['log']}"
-        for f in found
+        for f in failed
     ]
 
 

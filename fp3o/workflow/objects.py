@@ -1,8 +1,8 @@
-"""What dvc.lock says of the runs, and where their bytes lie: the store in git (artifacts/) and DVC's cache.
+"""The saved runs: which files dvc.lock names, and their content in the store in git (artifacts/) or in DVC's cache.
 
 DVC's formats, read and written here without DVC: an object is a file named by its md5; a folder is an object
-`<md5>.dir`, a JSON list of {md5, relpath}; dvc.lock names the folder's. So every byte of a run hangs on dvc.lock by
-checksums, and a listing may name runs that this checkout does not have.
+`<md5>.dir`, a JSON list of {md5, relpath} (here: a listing); dvc.lock has the name of the listing. So checksums lead
+from dvc.lock to every byte of a run, and a listing may name runs that this checkout does not have.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ LOCK = Path("dvc.lock")
 STORE = Path("artifacts")
 STAGE = "runs"
 TRACKED = "paper"
-"""The suite under DVC (dvc.yaml); quick and smoke are rebuilt in minutes."""
+"""The suite under DVC (dvc.yaml); the others are trained again in minutes."""
 
 Listing: TypeAlias = dict[str, str]
 """Files below results/paper/runs: `<cell>/<digest>/seed-<k>/<file>` → md5."""
 
 
-# --- Where objects lie ---------------------------------------------------------------------------------------------
+# --- Objects -------------------------------------------------------------------------------------------------------
 
 
 class Setup(NamedTuple):
-    """What .dvc/config (and config.local, which wins) says."""
+    """DVC's settings, from .dvc/config and .dvc/config.local (which wins)."""
 
     remote: str
     url: str
@@ -50,7 +50,7 @@ class Setup(NamedTuple):
 
 
 def setup() -> Setup:
-    """The default remote and the cache of the repository in the current folder."""
+    """DVC's settings for the repository in the current folder."""
     values: dict[tuple[str, str], str] = {}
     for name in ("config", "config.local"):
         parser = configparser.RawConfigParser(strict=False)
@@ -67,7 +67,7 @@ def setup() -> Setup:
 
 
 def object_path(folder: Path, name: str) -> Path:
-    """Where an object belongs in a store or cache."""
+    """The file of an object in a store or cache."""
     return folder / "files" / "md5" / name[:2] / name[2:]
 
 
@@ -76,7 +76,7 @@ def md5_of(content: bytes) -> str:
 
 
 def intact(path: Path, name: str) -> bytes | None:
-    """The object's bytes; None if it is absent or its bytes are others than its name says."""
+    """The object's content; None if it is missing or does not have the checksum that is its name."""
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -85,7 +85,7 @@ def intact(path: Path, name: str) -> bytes | None:
 
 
 def find(name: str, where: Setup) -> bytes | None:
-    """The object from the cache or the store, whichever has it intact."""
+    """The object's content from the cache or the store; None if neither has it intact."""
     for folder in (where.cache, STORE):
         if (content := intact(object_path(folder, name), name)) is not None:
             return content
@@ -105,7 +105,7 @@ def put(folder: Path, name: str, content: bytes) -> None:
 
 
 def _put_in_cache(path: Path, content: bytes) -> None:
-    """A cache may lose what a power cut takes: nothing is forced to disk."""
+    """Write without forcing to disk: what a power cut takes from a cache can be restored."""
     partial = path.with_name(f".{path.name}.partial")
     with disk_errors(path):
         partial.write_bytes(content)
@@ -117,7 +117,7 @@ def _put_in_cache(path: Path, content: bytes) -> None:
 
 
 def listing_name(text: str | bytes | None, where: str = "dvc.lock") -> str | None:
-    """Name of the object that lists the locked runs; None if nothing is locked."""
+    """Name of the listing, from the content of a dvc.lock; None if no run was saved. `where` is for messages."""
     try:
         outs = _document(text)["stages"].get(STAGE, {}).get("outs", [])
         name = outs[0]["md5"] if outs else None
@@ -136,27 +136,27 @@ def _document(text: str | bytes | None) -> dict[str, Any]:
 
 
 def lock_text() -> bytes:
-    """dvc.lock as it is here; empty if it is not."""
+    """The content of dvc.lock; empty if there is none."""
     return LOCK.read_bytes() if LOCK.is_file() else b""
 
 
 def listing(name: str | None, where: Setup) -> Listing | None:
-    """The files an object `<md5>.dir` lists; None if that object is not on this machine."""
+    """The listing with this name (None: an empty one); None if that object is not on this machine."""
     if name is None:
         return {}
     content = find(name, where)
     if content is None:
         return None
-    found = {entry["relpath"]: entry["md5"] for entry in json.loads(content)}
-    for path, md5 in found.items():
+    files = {entry["relpath"]: entry["md5"] for entry in json.loads(content)}
+    for path, md5 in files.items():
         parts = PurePosixPath(path)
         if parts.is_absolute() or ".." in parts.parts or not re.fullmatch("[0-9a-f]{32}", md5):
             raise UserError(f"object {name} lists {path!r}, which is no file below {runs_folder()}; nothing was done")
-    return found
+    return files
 
 
 def listing_bytes(files: Mapping[str, str]) -> bytes:
-    """The object that lists these files, as DVC writes it."""
+    """A listing as DVC writes it."""
     entries = [{"md5": files[path], "relpath": path} for path in sorted(files)]
     return json.dumps(entries, sort_keys=True).encode()
 
@@ -180,7 +180,7 @@ def saved_document(run: str, where: Setup) -> dict[str, Any] | None:
 
 
 def write_lock(name: str, files: Mapping[str, str], where: Setup) -> None:
-    """Let dvc.lock name this listing, with the stage's command and dependencies as they are now."""
+    """Write dvc.lock so that it names this listing, with the stage's command and dependencies as they are now."""
     try:
         stage = yaml.safe_load(Path("dvc.yaml").read_bytes())["stages"][STAGE]
         command, deps = str(stage["cmd"]), sorted(stage.get("deps", []))
@@ -219,7 +219,7 @@ def _size_of(name: str, where: Setup) -> int | None:
 
 
 def committed(path: Path, revision: str = "HEAD") -> bytes | None:
-    """A file as git has it ("" as revision: as it is staged); None if git or the file is not there."""
+    """The content of a file in a commit (revision "": as it is staged); None if git or the file is missing."""
     command = ["git", "show", f"{revision}:./{path.as_posix()}"]
     try:
         done = subprocess.run(command, capture_output=True, check=False)

@@ -1,4 +1,5 @@
-"""Training finished runs again: the old ones stay in place until the new ones are finished, and are kept after that.
+"""Training finished runs again: the old runs stay in place until the new ones are finished, and are kept elsewhere
+then.
 
 <root>/replacing/{runs,scratch}/…                  the new runs, in progress and finished
 <root>/replaced/<cell>/<digest>/seed-<k>.<n>/      the old ones, n = 1, 2, …
@@ -15,7 +16,10 @@ from fp3o.runs.atomic import disk_errors
 
 
 def put_in_place(plan: config.Plan, seeds: Sequence[int], root: Path, runs: Path) -> list[str]:
-    """Exchange finished runs by rename; killed in between, the same command goes on here. Lines to print."""
+    """Put the new runs in place of the old ones, by renaming; a killed process is completed by calling this again.
+
+    Returns lines to print.
+    """
     lines = []
     for seed in seeds:
         new = layout.run_directory(root / "replacing" / "runs", plan, seed)

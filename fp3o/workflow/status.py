@@ -1,4 +1,4 @@
-"""How far a suite has come: per cell, which seeds are done, resumable, waiting in DVC, or still to be trained."""
+"""The state of a suite: for every cell, which seeds are done, resumable, saved but not pulled, or not trained yet."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ class CellStatus(NamedTuple):
     digest: str
     seeds: dict[int, State]
     stale: tuple[str, ...]
-    """Digests of runs on disk that the suite no longer plans: settings have changed since."""
+    """Other digests of the cell that have runs on disk: their settings are not those the suite plans now."""
 
 
 def examine(suite: config.Suite) -> list[CellStatus]:
-    """Every planned cell, in the suite's order. Reads names and run.json only."""
+    """Every planned cell, in the suite's order. Reads run.json files only."""
     runs_root = layout.suite_root(suite.name) / "runs"
     waiting = set(guard.not_pulled(suite))
     ended = [entry for entry in manifest.failures(suite) if entry["exit_code"] is not None]  # not killed or running
     failed = {(entry["cell"], seed) for entry in ended for seed in entry["seeds"]}
-    found = []
-    for resolved, seeds in suite.runs():
+    cells = []
+    for plan, seeds in suite.runs():
         resumable = {
             seed
             for block in config.seed_blocks(seeds, suite.seed_block)
-            if manifest.resumable_from(suite.name, resolved, block) is not None
+            if manifest.resumable_from(suite.name, plan, block) is not None
             for seed in block
         }
         states = {}
         for seed in seeds:
-            key = (resolved.cell.id, seed)
-            document = layout.run_directory(runs_root, resolved, seed) / "run.json"
+            key = (plan.cell.id, seed)
+            document = layout.run_directory(runs_root, plan, seed) / "run.json"
             states[seed] = _state(document, key in waiting, seed in resumable, key in failed)
-        folder = runs_root / resolved.cell.id
+        folder = runs_root / plan.cell.id
         others = sorted({path.parents[1].name for path in folder.glob("*/*/*")})
-        stale = tuple(name for name in others if name != resolved.digest)
-        found.append(CellStatus(resolved.cell.id, resolved.digest, states, stale))
-    return found
+        stale = tuple(name for name in others if name != plan.digest)
+        cells.append(CellStatus(plan.cell.id, plan.digest, states, stale))
+    return cells
 
 
 def _state(document: Path, waiting: bool, resumable: bool, failed: bool) -> State:
@@ -62,7 +62,7 @@ def _state(document: Path, waiting: bool, resumable: bool, failed: bool) -> Stat
 
 
 def lines(cells: Iterable[CellStatus], everything: bool) -> list[str]:
-    """One line per cell that is not simply done (or per cell at all), then the sums."""
+    """A line for every cell that is neither wholly done nor wholly missing (`everything`: every cell), then sums."""
     total: Counter[str] = Counter()
     text = []
     for cell in cells:

@@ -1,7 +1,8 @@
-"""Behind `fp3o save` and `fp3o pull`: runs of the paper suite into DVC and back. Neither removes anything.
+"""`fp3o save` and `fp3o pull`: runs of the paper suite into DVC and back. Neither removes anything.
 
-save(message="")    what this checkout has replaces or joins what is locked; what is locked and not here stays
-pull(patterns)      locked runs that are not here; a file that is here is never touched
+save(message="")    add the finished runs of this checkout to those that dvc.lock names; a run that it names already is
+                    replaced, a saved run that is not here stays
+pull(patterns)      get the saved runs that are not here; a file that is here is never touched
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fp3o.runs.verify import RunId, read_verified
 from fp3o.workflow import guard, jobs, manifest, objects
 from fp3o.workflow.objects import STAGE, STORE, TRACKED, Listing, Setup
 
-# The store travels with the repository, so it stays small; a larger one is a remote of one's own.
+# Bytes. The store is part of the git repository, so it stays small; for more, a DVC remote is needed.
 STORE_LIMIT = 200_000_000
 
 LOCK_WAIT_SECONDS = 600.0
@@ -70,15 +71,15 @@ def save(message: str = "") -> Outcome:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Hold the lock of `fp3o save`, `fp3o pull` and `fp3o prune`, waiting for whoever has it."""
+    """Hold the lock that `fp3o save`, `fp3o pull` and `fp3o prune` share; waits while another process holds it."""
     if not Path(".dvc").is_dir():
         raise UserError("no .dvc folder here: run this in the repository's root folder")
-    with _locked(Path(".dvc/tmp/fp3o-save.lock")):
+    with _file_lock(Path(".dvc/tmp/fp3o-save.lock")):
         yield
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _file_lock(path: Path) -> Iterator[None]:
     with disk_errors(path):
         path.parent.mkdir(exist_ok=True)
         file = path.open("a")
@@ -88,31 +89,31 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def locked_listing(where: Setup) -> Listing:
-    """What dvc.lock lists; the list itself is fetched if it is elsewhere."""
+    """The saved files; where the listing is in a remote only, it is fetched."""
     name = objects.listing_name(objects.lock_text())
-    found = objects.listing(name, where)
-    if found is None and not where.in_git:
-        # DVC fetches the list with any file of it; run.json is a small one.
+    listing = objects.listing(name, where)
+    if listing is None and not where.in_git:
+        # With any file DVC fetches the listing as well; run.json is a small file.
         _dvc("fetch", next((str(path) for path in _saved_documents()), STAGE))
-        found = objects.listing(name, where)
-    if found is None:
+        listing = objects.listing(name, where)
+    if listing is None:
         raise UserError(
             f"{objects.object_path(STORE, str(name))}, the list of the saved runs, is damaged or not here: "
             f"`git checkout HEAD dvc.lock {STORE}` restores it; nothing was done"
         )
-    return found
+    return listing
 
 
 def _saved_documents() -> Iterator[Path]:
-    """run.json of every run the committed manifest has."""
+    """Path of the run.json of every run in the committed manifest."""
     path = manifest.manifest_path(TRACKED)
     for run in manifest.entries(objects.committed(path) or b"", path).values():
         yield objects.runs_folder() / run["cell"] / run["digest"] / f"seed-{run['seed']}" / records.RUN
 
 
 def _finished_here(where: Setup) -> tuple[Listing, dict[str, str]]:
-    """Files of every finished run of this checkout, put into the cache; for each run that is damaged, why."""
-    found: Listing = {}
+    """The files of every finished run of this checkout, after copying them to the cache; and by run what is damaged."""
+    files: Listing = {}
     problems: dict[str, str] = {}
     root = objects.runs_folder()
     for document in sorted(root.glob(f"*/*/*/*/*/*/{records.RUN}")):
@@ -123,16 +124,16 @@ def _finished_here(where: Setup) -> tuple[Listing, dict[str, str]]:
             problems[folder.relative_to(root).as_posix()] = str(error)
             continue
         except FileNotFoundError:
-            continue  # A sweep has begun to train it again: for the next save.
+            continue  # A sweep is training it again: left for the next save.
         for name, content in contents.items():
             md5 = objects.md5_of(content)
             objects.put(where.cache, md5, content)
-            found[(folder / name).relative_to(root).as_posix()] = md5
-    return found, problems
+            files[(folder / name).relative_to(root).as_posix()] = md5
+    return files, problems
 
 
 def _checked_contents(folder: Path) -> dict[str, bytes]:
-    """The bytes of a sound run's files: what was checked is what is stored, whatever a sweep does meanwhile."""
+    """The contents of an unaltered run's files. Read once, checked and returned: a sweep may change them meanwhile."""
     cell, digest, seed = "/".join(folder.parts[-6:-2]), folder.parts[-2], folder.name.removeprefix("seed-")
     document = read_verified(folder, RunId(cell, digest, int(seed) if seed.isdecimal() else -1))
     contents = {name: (folder / name).read_bytes() for name in (*document["sha256"], records.RUN)}
@@ -143,19 +144,19 @@ def _checked_contents(folder: Path) -> dict[str, bytes]:
 
 
 def record(wanted: Mapping[str, str], where: Setup) -> None:
-    """Make dvc.lock list exactly these files, once all of them are in the default remote.
+    """Put these files into the default remote, then make dvc.lock name exactly these.
 
-    Objects first, dvc.lock last: whoever is killed in between leaves objects too many, and the old lock.
+    In this order, so that a process killed in between leaves the old dvc.lock and some unused objects.
     """
     content = objects.listing_bytes(wanted)
     name = f"{objects.md5_of(content)}.dir"
     objects.put(where.cache, name, content)
     if where.in_git:
         _store_in_git({**dict.fromkeys(wanted.values(), ""), name: ""}, wanted, where)
-    with _locked(Path(".dvc/tmp/lock")):  # DVC's own: it would write the old lock back.
+    with _file_lock(Path(".dvc/tmp/lock")):  # DVC's own lock: a running DVC command would write the old dvc.lock back.
         objects.write_lock(name, wanted, where)
     if not where.in_git:
-        for md5 in set(wanted.values()):  # DVC pushes from its cache, and shipped runs may be in artifacts/ alone.
+        for md5 in set(wanted.values()):  # DVC pushes from its cache, and shipped runs may be in artifacts/ only.
             if (stored := objects.find(md5, where)) is not None:
                 objects.put(where.cache, md5, stored)
         _dvc("push", STAGE)
@@ -166,7 +167,7 @@ def record(wanted: Mapping[str, str], where: Setup) -> None:
 
 
 def _store_in_git(names: Iterable[str], wanted: Mapping[str, str], where: Setup) -> None:
-    """Bring every object into artifacts/, unless that would make it too large; an object nobody has is an error."""
+    """Add the objects to artifacts/. UserError if that would make it too large, or an object is nowhere to be found."""
     added: list[str] = []
     for name in names:
         if objects.intact(objects.object_path(STORE, name), name) is None:
@@ -203,9 +204,10 @@ def _refuse_if_too_large(added: Sequence[str], wanted: Mapping[str, str], where:
 
 
 def _stage_in_git(message: str, wanted: Mapping[str, str], where: Setup, suite: config.Suite) -> list[str]:
-    """Stage (or commit) what belongs together. Names objects one by one: what else happened to artifacts/ is not ours.
+    """Stage dvc.lock, manifest, tables and objects in git or, with a message, commit them; lines to print.
 
-    Tables made without some of the runs have gaps that the committed ones have not: they are left.
+    Objects are named one by one: other changes in artifacts/ are not staged. Tables are staged only where all saved
+    runs are here: others would have gaps that the committed ones do not have.
     """
     if not Path(".git").exists():
         return ["no git here: nothing staged"]
@@ -233,7 +235,7 @@ def _stage_in_git(message: str, wanted: Mapping[str, str], where: Setup, suite: 
 
 
 def git(command: Sequence[str], paths: Iterable[Path]) -> None:
-    """Call git on these files, of which there may be thousands."""
+    """Call git with these files, of which there may be thousands; UserError if it fails."""
     done = subprocess.run(
         ["git", *command, "--pathspec-from-file=-", "--pathspec-file-nul"],
         input="\0".join(str(path) for path in paths),
@@ -249,7 +251,7 @@ def git(command: Sequence[str], paths: Iterable[Path]) -> None:
 
 
 def _dvc(*arguments: str) -> str:
-    """Call DVC; where its repository lock is held, try again. What it printed."""
+    """Call DVC, again and again while its repository lock is held; returns what it printed."""
     jobs.reach_commands()
     deadline = time.monotonic() + LOCK_WAIT_SECONDS
     command = ["dvc", *arguments]
@@ -273,10 +275,10 @@ def _dvc(*arguments: str) -> str:
 
 
 def pull(patterns: Sequence[str] = ()) -> Outcome:
-    """Bring the locked runs of these cells (default: all) that are not here, every byte checked against dvc.lock.
+    """Get the saved runs of these cells (default: all) that are not here, every file checked against dvc.lock.
 
-    Never removes or replaces a file. A run of which a file here is another one than the locked is left alone, and one
-    whose objects are damaged is not brought.
+    Never removes or replaces a file: a run with a file that differs from the saved one is left as it is. A run of which
+    an object is damaged is not written at all.
     """
     with alone():
         where = objects.setup()
@@ -308,7 +310,7 @@ def pull(patterns: Sequence[str] = ()) -> Outcome:
 
 
 def _locked_runs(listing: Listing, patterns: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Run → file → md5, of the cells that fit."""
+    """Run → file → md5, for the runs whose cell fits one of the patterns (none: all runs)."""
     runs: dict[str, dict[str, str]] = {}
     fitting: set[str] = set()
     prefix = f"{objects.runs_folder().as_posix()}/"
@@ -334,14 +336,17 @@ def _content(path: Path) -> bytes | None:
 
 
 def _fetch(absent: Mapping[str, Mapping[str, str]], where: Setup) -> None:
-    """Let DVC bring what its cache lacks from a remote elsewhere."""
+    """Let DVC fetch from its remote the objects that are missing on this machine."""
     lacking = [run for run, files in absent.items() if any(objects.find(md5, where) is None for md5 in files.values())]
     if lacking:
         _dvc("fetch", *(str(objects.runs_folder() / run) for run in lacking))
 
 
 def _bring(folder: Path, files: Mapping[str, str], where: Setup) -> list[str]:
-    """Write the files of one run, run.json last: it says that the run is complete. A line for each damaged object."""
+    """Write the missing files of one run, run.json (which makes it a finished run) last.
+
+    If an object is damaged nothing is written; returns a line for each of those.
+    """
     contents: dict[str, bytes] = {}
     problems = []
     for name, md5 in files.items():
@@ -363,7 +368,7 @@ def _bring(folder: Path, files: Mapping[str, str], where: Setup) -> list[str]:
 
 
 def _write_new(path: Path, content: bytes) -> None:
-    """Write a file that is not there; one that has appeared meanwhile wins."""
+    """Write a file unless it exists by now."""
     partial = path.with_name(f".{path.name}.pulled.partial")
     with disk_errors(path):
         partial.write_bytes(content)

@@ -20,7 +20,7 @@ def battle(task: str, steps: int) -> list[smac.Scene]:
     generator = np.random.default_rng(0)
     scenes = []
     for _ in range(steps):
-        scenes.append(smac.look(env))
+        scenes.append(smac.observe(env))
         available = env.snapshot().available
         assert available is not None
         env.step((generator.random(available.shape) * available).argmax(-1)[..., None])
@@ -30,7 +30,7 @@ def battle(task: str, steps: int) -> list[smac.Scene]:
 @pytest.mark.parametrize("task", ["3s5z", "corridor"])
 def test_pictures_change_with_the_battle(task: str) -> None:
     pictures = list(smac.frames(task, SmacOptions(), battle(task, 4), 320, 240))
-    assert len(pictures) == 4 * smac.BETWEEN
+    assert len(pictures) == 4 * smac.PICTURES_PER_STEP
     assert all(picture.shape == (240, 320, 3) for picture in pictures)
     assert (pictures[0] != pictures[-1]).any()
     blue, red = (lambda p: (p[..., 2] > 170) & (p[..., 0] < 80)), (lambda p: (p[..., 0] > 170) & (p[..., 2] < 80))
