@@ -34,7 +34,7 @@ rule runs:
 # Inputs of the statistics are then the runs that exist: common.smk.
 rule available:
     input:
-        ARTEFACTS,
+        artefacts_of_what_exists,
 
 
 onstart:

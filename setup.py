@@ -6,6 +6,7 @@ from setuptools import find_packages, setup
 DATA = {
     "fp3o.data.benchmarks": "benchmarks",
     "fp3o.data.benchmarks.published": "benchmarks/published",
+    "fp3o.data.benchmarks.suites": "benchmarks/suites",
     "fp3o.data.workflow.schemas": "workflow/schemas",
 }
 

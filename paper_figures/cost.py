@@ -1,26 +1,19 @@
-"""Where the time goes, per cell: rollout, update, evaluation; beside it the ratio to MAPPO, ours and the paper's.
-
-python -m paper_figures.cost --cost results/paper/cost.csv --out results/paper/figures
-"""
+"""Where the time goes, per cell: rollout, update, evaluation; beside it the ratio to MAPPO, ours and the paper's."""
 
 from __future__ import annotations
-
-import argparse
-from collections.abc import Sequence
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fp3o.statistics.cost import Cost, ratios, read
-from fp3o.statistics.suites import as_command
-from paper_figures.drawing import mark_missing, save
+from fp3o.statistics.cost import ratios, read
+from paper_figures.drawing import Request, mark_missing, save
 
 PARTS = (("rollout", "#0072B2"), ("update", "#E69F00"), ("evaluation", "#BBBBBB"))
 
 
-def draw(costs: Sequence[Cost], out: Path) -> None:
+def draw(request: Request) -> None:
     """Stacked bars of seconds per iteration; ratios as points."""
+    costs = read(request.numbers)
     height = 1.2 + 0.22 * max(3, len(costs))
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, height), sharey=True, layout="constrained")
     places = np.arange(len(costs))
@@ -51,16 +44,4 @@ def draw(costs: Sequence[Cost], out: Path) -> None:
         (cost.cell, *(f"{getattr(cost, name) / cost.iterations:.6g}" for name, _ in PARTS), cost.device)
         for cost in costs
     ]
-    save(figure, out, ("cell", "rollout_s", "update_s", "evaluation_s", "device"), rows)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    arguments = argparse.ArgumentParser(description="Cost figure.")
-    arguments.add_argument("--cost", type=Path, required=True, help="cost.csv")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for cost.{pdf,png,csv}")
-    chosen = arguments.parse_args(argv)
-    draw(read(chosen.cost), chosen.out / "cost")
-
-
-if __name__ == "__main__":
-    as_command(main)
+    save(figure, request.out, ("cell", "rollout_s", "update_s", "evaluation_s", "device"), rows)

@@ -188,6 +188,11 @@ class Request(NamedTuple):
     def cells(self) -> list[CellRuns]:
         return self.data.of(self.artefact)
 
+    @property
+    def numbers(self) -> Path:
+        """The CSV file of the table it reads, beside the runs."""
+        return self.data.root.parent / self.data.suite.artefact(self.artefact.reads).numbers
+
 
 def arguments(what: str) -> argparse.ArgumentParser:
     """--suite, --runs, --artefact, --out."""

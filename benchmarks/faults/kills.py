@@ -144,7 +144,7 @@ class InCheckout(Scenario):
             "overrides": [{"cells": "matrix/*", "set": TINY}],
             "artefacts": {"table-matrix": {"kind": "table", "cells": list(CELLS)}},
         }
-        (place / "benchmarks" / "paper.yaml").write_text(json.dumps(suite))  # JSON is YAML.
+        (place / "benchmarks" / "suites" / "paper.yaml").write_text(json.dumps(suite))  # JSON is YAML.
         for name, value in (("user.name", "Nobody"), ("user.email", "nobody@example.org")):
             _call(["git", "config", name, value], place)
         _call(["git", "add", "--all"], place)

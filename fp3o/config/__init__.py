@@ -3,7 +3,7 @@
     cell = Cell.parse("mamujoco/ant-2x4/partial/fp3o-double-clip")
     plan = resolve(cell, {"epochs": "3"})
 
-The data is in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/<suite>.yaml (which cells, which seeds).
+The data is in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/suites/ (which cells, which seeds).
 """
 
 from fp3o.config.cells import Cell, Row, algorithm_title, memory_mib

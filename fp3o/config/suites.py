@@ -1,4 +1,4 @@
-"""Suites: benchmarks/<name>.yaml says which cells each table and figure needs."""
+"""Suites: benchmarks/suites/<name>.yaml says which cells each table and figure needs."""
 
 from __future__ import annotations
 
@@ -18,26 +18,37 @@ from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar
 
 MOST_CELLS = 20_000  # Of all artefacts together; the paper's have 600.
+EVERY_CELL = "all"
+"""As `cells` of an artefact: those that the others name, with the seeds they ask for."""
 
 
 @dataclass(frozen=True)
 class Artefact:
-    """A table or figure and the cells it needs."""
+    """A table or figure and what it is made from."""
 
     name: str
     kind: Literal["table", "figure", "cost"]
     cells: tuple[Cell, ...]
+    """Cells whose runs it shows; of `cost`, cells that are timed by themselves."""
     seeds: tuple[int, ...]
+    """Seeds it asks for; none where it shows every cell with the seeds that others ask for."""
     caption: str = ""
     paper: str = ""
     """LaTeX label in the paper; "" for what is ours."""
     script: str = "learning_curves"
     """Of a figure: the module of paper_figures/ that draws it."""
+    reads: str = ""
+    """Of a figure drawn from the numbers of a table: that artefact's name."""
+
+    @property
+    def numbers(self) -> str:
+        """The CSV file that holds what it shows, below results/<suite>/."""
+        return {"table": f"tables/{self.name}.csv", "figure": f"figures/{self.name}.csv", "cost": "cost.csv"}[self.kind]
 
 
 @dataclass(frozen=True)
 class Suite:
-    """benchmarks/<name>.yaml: which cells, which seeds, and where it leaves the paper's values."""
+    """benchmarks/suites/<name>.yaml: which cells, which seeds, and where it leaves the paper's values."""
 
     name: str
     seed_block: int
@@ -63,7 +74,9 @@ class Suite:
     def run(self, cell_id: str) -> tuple[Plan, tuple[int, ...]]:
         """Plan and seeds of one of its cells."""
         if cell_id not in self._runs:
-            raise UserError(f"{cell_id} is not in suite {self.name}; allowed: the cells of benchmarks/{self.name}.yaml")
+            raise UserError(
+                f"{cell_id} is not in suite {self.name}; allowed: the cells of benchmarks/suites/{self.name}.yaml"
+            )
         return self._runs[cell_id]
 
     @cached_property
@@ -84,49 +97,30 @@ class Suite:
 
 
 def suite_names() -> tuple[str, ...]:
-    """Suites in benchmarks/."""
-    return tuple(sorted(p.stem for p in (data_root() / "benchmarks").glob("*.yaml") if p.stem != "tasks"))
+    """Suites in benchmarks/suites/."""
+    return tuple(sorted(path.stem for path in _folder().glob("*.yaml")))
 
 
 def load_suite(name: str) -> Suite:
-    """Read and check benchmarks/<name>.yaml: unknown keys, cells, patterns without a match are errors."""
+    """Read and check benchmarks/suites/<name>.yaml: unknown keys, cells, patterns without a match are errors."""
     if name not in suite_names():  # Also refuses "../x": a suite's name is a folder's name below results/.
         raise unknown("suite", name, suite_names())
-    return _suite(data_root() / "benchmarks" / f"{name}.yaml")
+    return _suite(_folder() / f"{name}.yaml")
+
+
+def _folder() -> Path:
+    return data_root() / "benchmarks" / "suites"
 
 
 @cache
 def _suite(path: Path) -> Suite:
     raw = _read(path)
-    default_seeds = parse_seeds(str(raw["seeds"]))
-    artefacts = []
-    for name, entry in raw["artefacts"].items():
-        cells: dict[Cell, None] = {}
-        for group in entry["cells"]:
-            for cell in _expand(group):
-                if fnmatchcase(cell.id, raw.get("only", "*")):
-                    cells[cell] = None
-        if not cells:
-            continue  # `only` leaves nothing of it.
-        seeds = parse_seeds(str(entry["seeds"])) if "seeds" in entry else default_seeds
-        artefacts.append(
-            Artefact(
-                name,
-                entry["kind"],
-                tuple(cells),
-                seeds,
-                entry.get("caption", ""),
-                entry.get("paper", ""),
-                entry.get("script", Artefact.script),
-            )
-        )
-    if not artefacts:
-        raise UserError(f"suite {path.stem}: only {raw['only']!r} fits none of its cells")
+    artefacts = _artefacts(raw, path.stem)
     overrides = tuple((entry["cells"], entry["set"]) for entry in raw.get("overrides", []))
     suite = Suite(
         path.stem, int(raw.get("seed_block", SEED_BLOCK)), overrides, tuple(artefacts), raw, raw.get("budget", 1.0)
     )
-    ids = [cell.id for artefact in artefacts for cell in artefact.cells]
+    ids = [cell.id for artefact in artefacts if artefact.seeds for cell in artefact.cells]
     if len(ids) > MOST_CELLS:
         raise UserError(f"suite {suite.name}: {len(ids)} cells are too many; allowed: {MOST_CELLS}")
     for pattern, _ in overrides:
@@ -138,6 +132,31 @@ def _suite(path: Path) -> Suite:
             f"suite {suite.name}: backend auto is for runs by hand; allowed in a suite: embedded, starcraft2"
         )
     return suite
+
+
+def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
+    """In the file's order; those of which `only` leaves nothing are left out."""
+    entries = raw["artefacts"]
+    shown: dict[str, tuple[Cell, ...]] = {}
+    for name, entry in entries.items():
+        groups = entry.get("cells", EVERY_CELL)
+        named = [] if groups == EVERY_CELL else [cell for group in groups for cell in _expand(group)]
+        shown[name] = tuple(cell for cell in dict.fromkeys(named) if fnmatchcase(cell.id, raw.get("only", "*")))
+    if not any(shown.values()):
+        raise UserError(f"suite {suite}: only {raw.get('only', '*')!r} fits none of its cells")
+    trained = tuple(dict.fromkeys(c for name in entries if entries[name]["kind"] != "cost" for c in shown[name]))
+    tables = [name for name, entry in entries.items() if entry["kind"] != "figure"]
+    artefacts = []
+    for name, entry in entries.items():
+        whole, reads = entry.get("cells") == EVERY_CELL, entry.get("reads", "")
+        if reads and reads not in tables:
+            raise unknown("table", reads, tables, f"suite {suite}, artefacts/{name}/reads")
+        cells = trained if whole else shown[name]
+        seeds = () if whole else parse_seeds(str(entry.get("seeds", raw["seeds"])))
+        if cells or shown.get(reads):
+            texts = (entry.get("caption", ""), entry.get("paper", ""), entry.get("script", Artefact.script))
+            artefacts.append(Artefact(name, entry["kind"], cells, seeds, *texts, reads))
+    return artefacts
 
 
 def _read(path: Path, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -171,7 +190,7 @@ def _validate(raw: Mapping[str, Any], path: Path) -> None:
     """Check a suite against workflow/schemas/suite.schema.yaml; the first fault as one line."""
     import jsonschema  # Slow to import and needed only where a suite is read.
 
-    schema = read_yaml(path.parents[1] / "workflow" / "schemas" / "suite.schema.yaml")
+    schema = read_yaml(path.parents[2] / "workflow" / "schemas" / "suite.schema.yaml")
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(raw))
     if error is not None:
         place = "/".join(str(p) for p in error.absolute_path) or "top level"

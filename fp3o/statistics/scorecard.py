@@ -56,6 +56,11 @@ def judged_cells(data: SuiteRuns) -> dict[str, Entry]:
     return judged
 
 
+def compared_cells(data: SuiteRuns) -> list[Entry]:
+    """Those of the judged cells that were run with the paper's settings, in the paper's order."""
+    return [entry for entry in judged_cells(data).values() if entry.comparison is not None]
+
+
 def verdict_counts(entries: Sequence[Entry]) -> dict[str, int]:
     """How many cells have each verdict (the two directions of `differs` are counted apart)."""
     return dict(sorted(Counter(entry.category for entry in entries).items()))

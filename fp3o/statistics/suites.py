@@ -54,7 +54,7 @@ class SuiteRuns:
 def parser(what: str, *, out: str) -> argparse.ArgumentParser:
     """--suite, --runs and --out, with the folders a suite uses by default."""
     arguments = argparse.ArgumentParser(description=what)
-    arguments.add_argument("--suite", default="paper", help="which benchmarks/<suite>.yaml")
+    arguments.add_argument("--suite", default="paper", help="which benchmarks/suites/<suite>.yaml")
     arguments.add_argument("--runs", type=Path, help="folder of the runs; default: results/<suite>/runs")
     arguments.add_argument("--out", type=Path, required=True, help=out)
     return arguments

@@ -111,29 +111,31 @@ def blocks_of(suite: config.Suite, cell: str) -> list[Block]:
 class Sweep:
     """The runs that one call of Snakemake needs. Each block is examined once, so that all rules see the same state."""
 
-    def __init__(self, suite: config.Suite) -> None:
+    def __init__(self, suite: config.Suite, available: bool = False) -> None:
         self.suite = suite
+        self.available = available
+        """Whether artefacts are made of the runs that exist, training nothing."""
         self.missing: dict[tuple[str, int], config.Plan] = {}
         """(cell, seed) → plan of the runs that are needed and do not exist here."""
-        self._needs: dict[tuple[str, bool], list[str]] = {}
+        self._needs: dict[str, list[str]] = {}
 
-    def needs(self, cells: Iterable[str], available: bool) -> list[str]:
-        """Input files of a table or figure with these cells; `available`: only of runs that exist, training nothing."""
+    def needs(self, cells: Iterable[str]) -> list[str]:
+        """Input files of a table or figure with these cells."""
         files = []
         for cell in cells:
-            if (cell, available) not in self._needs:
-                self._needs[cell, available] = [
-                    str(path) for block in blocks_of(self.suite, cell) for path in self._of_block(block, available)
+            if cell not in self._needs:
+                self._needs[cell] = [
+                    str(path) for block in blocks_of(self.suite, cell) for path in self._of_block(block)
                 ]
-            files += self._needs[cell, available]
+            files += self._needs[cell]
         return files
 
-    def _of_block(self, block: Block, available: bool) -> list[Path]:
+    def _of_block(self, block: Block) -> list[Path]:
         finished = [seed for seed in block.seeds if block.finished(seed)]
         if len(finished) == len(block.seeds):
             return block.sources()
         self.missing |= {(block.plan.cell.id, seed): block.plan for seed in block.seeds if seed not in finished}
-        return [block.document(seed) for seed in finished] if available else [block.next_mark()]
+        return [block.document(seed) for seed in finished] if self.available else [block.next_mark()]
 
 
 def plan_word(suite: config.Suite, cells: Sequence[str], said: object = None) -> str:

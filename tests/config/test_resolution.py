@@ -421,13 +421,13 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, st
     """A repository whose smoke suite has one text replaced."""
 
     def edit(old: str, new: str) -> config.Suite:
-        (tmp_path / "benchmarks").mkdir()
+        (tmp_path / "benchmarks" / "suites").mkdir(parents=True)
         (tmp_path / "workflow" / "schemas").mkdir(parents=True)
         for name in ("benchmarks/tasks.yaml", "workflow/schemas/suite.schema.yaml"):
             (tmp_path / name).write_text((ROOT / name).read_text())
-        text = (ROOT / "benchmarks" / "smoke.yaml").read_text()
+        text = (ROOT / "benchmarks" / "suites" / "smoke.yaml").read_text()
         assert old in text
-        (tmp_path / "benchmarks" / "smoke.yaml").write_text(text.replace(old, new, 1))
+        (tmp_path / "benchmarks" / "suites" / "smoke.yaml").write_text(text.replace(old, new, 1))
         monkeypatch.chdir(tmp_path)
         return load_suite("smoke")
 

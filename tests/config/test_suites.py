@@ -24,7 +24,7 @@ artefacts:
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     """Write a suite into a repository of its own that has `base`."""
-    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "suites").mkdir(parents=True)
     (tmp_path / "workflow" / "schemas").mkdir(parents=True)
     for name in (
         "benchmarks/tasks.yaml",
@@ -35,7 +35,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
     monkeypatch.chdir(tmp_path)
 
     def add(name: str, text: str) -> None:
-        (tmp_path / "benchmarks" / f"{name}.yaml").write_text(text)
+        (tmp_path / "benchmarks" / "suites" / f"{name}.yaml").write_text(text)
 
     add("base", BASE)
     return add
@@ -60,6 +60,46 @@ def test_only_leaves_out_cells_and_artefacts_without_any(write: Callable[[str, s
     write("nothing", "title: Nothing\nextends: base\nonly: smac/*\n")
     with pytest.raises(UserError, match=r"only 'smac/\*' fits none of its cells"):
         load_suite("nothing")
+
+
+WHOLE = """artefacts:
+  table-cost: {kind: cost, seeds: 0, cells: [matrix/single/full/ippo]}
+  every: {kind: figure, cells: all}
+  cost: {kind: figure, script: cost, reads: table-cost}
+"""
+
+
+def test_a_figure_of_every_cell_asks_for_no_run_of_its_own(write: Callable[[str, str], None]) -> None:
+    more = "  few: {kind: table, seeds: 7, cells: [matrix/single/full/mappo]}\n"
+    write("heir", f"title: Heir\nextends: base\n{WHOLE}{more}")
+    suite = load_suite("heir")
+    assert {plan.cell.id: seeds for plan, seeds in suite.runs()} == {
+        "matrix/climbing/full/mappo": (0, 1),
+        "matrix/two-step/none/fp3o": (0, 1),
+        "matrix/single/full/mappo": (7,),
+    }
+    assert {cell.id for cell in suite.artefact("every").cells} == {plan.cell.id for plan, _ in suite.runs()}
+    assert (suite.artefact("cost").cells, suite.artefact("table-cost").numbers) == ((), "cost.csv")
+
+
+def test_a_figure_of_a_table_that_only_leaves_out_is_left_out(write: Callable[[str, str], None]) -> None:
+    write("heir", f"title: Heir\nextends: base\nonly: '*/two-step/*'\n{WHOLE}")
+    assert ids(load_suite("heir")) == {name: ["matrix/two-step/none/fp3o"] for name in ("table-games", "every")}
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("{kind: figure, reads: table-gmaes}", "unknown table 'table-gmaes' in suite heir, artefacts/new/reads"),
+        ("{kind: figure, cells: every}", "artefacts/new/cells: 'all' was expected"),
+        ("{kind: figure}", "artefacts/new: 'cells' is a required property"),
+        ("{kind: table, reads: table-games}", "artefacts/new: 'cells' is a required property"),
+    ],
+)
+def test_what_a_figure_is_made_from_is_checked(write: Callable[[str, str], None], entry: str, message: str) -> None:
+    write("heir", f"title: Heir\nextends: base\nartefacts:\n  new: {entry}\n")
+    with pytest.raises(UserError, match=message):
+        load_suite("heir")
 
 
 @pytest.mark.parametrize(("text", "message"), [("extends: bass", "base"), ("extends: heir", "which extends it")])

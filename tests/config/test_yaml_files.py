@@ -19,7 +19,7 @@ from fp3o.config.yaml_files import parse_yaml, read_yaml
 from fp3o.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
-TASKS, SUITE = "benchmarks/tasks.yaml", "benchmarks/smoke.yaml"
+TASKS, SUITE = "benchmarks/tasks.yaml", "benchmarks/suites/smoke.yaml"
 Load = Callable[[str, str], None]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,6 @@ from fp3o.report.page import figures_part
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
-from paper_figures import cost as cost_figure
-from paper_figures import reproduction
 
 FIGURES = [artefact.name for artefact in config.load_suite("paper").artefacts if artefact.kind == "figure"]
 CHEETAH = "mamujoco/halfcheetah-6x1/full"
@@ -26,7 +25,7 @@ CHEETAH = "mamujoco/halfcheetah-6x1/full"
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around: Any) -> Path:
     """A few cells for every kind of figure, the rest missing."""
-    root = tmp_path_factory.mktemp("runs")
+    root = tmp_path_factory.mktemp("results") / "runs"
     for label, centre in (
         ("fp3o", 4130),
         ("mappo", 3000),
@@ -46,7 +45,44 @@ def runs(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around
     for size in (100, 1000):
         columns = {"match": lambda i, size=size: float(i % 4 != 0 or size > 500)}
         write_run(root, f"mamujoco/reacher-2x1/none/fp3o-rollout-{size}", 0, -40.0, suite="paper", columns=columns)
+    # Of the suite's other files a figure may read one: cost, which no run holds.
+    lines = [",".join(cost.COLUMNS), f"{CHEETAH}/fp3o,10,20,30,5,,900,cpu", f"{CHEETAH}/mappo,10,20,10,5,,900,cpu"]
+    (root.parent / "cost.csv").write_text("\n".join(lines) + "\n")
     return root
+
+
+class Drawn:
+    """Figures of these runs, each drawn once."""
+
+    def __init__(self, runs: Path, out: Path) -> None:
+        self.runs, self.out = runs, out
+        self.texts: dict[str, list[str]] = {}
+        """What stands outside the axes, by figure."""
+
+    def draw(self, name: str, out: Path) -> None:
+        one_figure.main(["--suite", "paper", "--runs", str(self.runs), "--artefact", name, "--out", str(out)])
+
+    def __call__(self, name: str) -> Path:
+        """Path without suffix."""
+        if name not in self.texts:
+            texts, savefig = self.texts.setdefault(name, []), Figure.savefig
+
+            def watched(figure: Figure, *arguments: Any, **options: Any) -> None:
+                texts.extend(text.get_text() for text in figure.texts)
+                savefig(figure, *arguments, **options)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Figure, "savefig", watched)
+                self.draw(name, self.out)
+        return self.out / name
+
+    def rows(self, name: str) -> list[dict[str, str]]:
+        return rows_of(self(name).with_suffix(".csv"))
+
+
+@pytest.fixture(scope="module")
+def drawn(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Drawn:
+    return Drawn(runs, tmp_path_factory.mktemp("drawn"))
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -55,31 +91,21 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_is_drawn(name: str, runs: Path, tmp_path: Path) -> None:
-    one_figure.main(["--suite", "paper", "--runs", str(runs), "--artefact", name, "--out", str(tmp_path)])
-    assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
-    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / f"{name}.csv").is_file()
+def test_every_figure_is_drawn(name: str, drawn: Drawn) -> None:
+    path = drawn(name)
+    assert path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert path.with_suffix(".csv").is_file()
 
 
 @pytest.mark.parametrize(
     ("name", "battles"),
     [("figure-smac", True), ("figure-stability", True), ("figure-happo-kl", True), ("figure-mamujoco", False)],
 )
-def test_figures_of_battles_name_their_engine(
-    name: str, battles: bool, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts: list[str] = []
-    savefig = Figure.savefig
-
-    def watched(self: Figure, *arguments: Any, **options: Any) -> None:
-        texts.extend(text.get_text() for text in self.texts)
-        savefig(self, *arguments, **options)
-
-    monkeypatch.setattr(Figure, "savefig", watched)
-    one_figure.main(["--suite", "paper", "--runs", str(runs), "--artefact", name, "--out", str(tmp_path)])
-    assert ("battles: embedded engine, not StarCraft II" in texts) == battles
-    data = SuiteRuns(config.load_suite("paper"), runs)
+def test_figures_of_battles_name_their_engine(name: str, battles: bool, drawn: Drawn, tmp_path: Path) -> None:
+    shutil.copy(drawn(name).with_suffix(".png"), tmp_path)
+    assert ("battles: embedded engine, not StarCraft II" in drawn.texts[name]) == battles
+    data = SuiteRuns(config.load_suite("paper"), drawn.runs)
     page = "".join(str(part) for part in figures_part(data, tmp_path))
     assert ("(embedded engine, not StarCraft II)" in page) == battles
 
@@ -91,73 +117,60 @@ def test_a_report_of_nothing_says_so(suite: str, tmp_path: Path) -> None:
     assert "No figure drawn yet." in page
 
 
-def test_curves_show_what_the_runs_hold(runs: Path, tmp_path: Path) -> None:
-    one_figure.main(["--suite", "paper", "--runs", str(runs), "--artefact", "figure-mamujoco", "--out", str(tmp_path)])
-    last = [row for row in rows_of(tmp_path / "figure-mamujoco.csv") if row["cell"] == f"{CHEETAH}/fp3o"][-1]
+def test_curves_show_what_the_runs_hold(drawn: Drawn) -> None:
+    last = [row for row in drawn.rows("figure-mamujoco") if row["cell"] == f"{CHEETAH}/fp3o"][-1]
     half = 2.7764451 * 60 / 5**0.5  # Student's t with five seeds
     assert float(last["centre"]) == pytest.approx(4130, abs=0.1)
     assert float(last["high"]) - float(last["centre"]) == pytest.approx(half, rel=1e-3)
     assert (last["n"], last["published"]) == ("5", "4128.3")
 
 
-def test_win_rates_are_medians_with_quartiles(runs: Path, tmp_path: Path) -> None:
-    one_figure.main(["--suite", "paper", "--runs", str(runs), "--artefact", "figure-smac", "--out", str(tmp_path)])
-    last = [row for row in rows_of(tmp_path / "figure-smac.csv") if row["cell"] == "smac/3s5z/full/happo"][-1]
+def test_win_rates_are_medians_with_quartiles(drawn: Drawn) -> None:
+    last = [row for row in drawn.rows("figure-smac") if row["cell"] == "smac/3s5z/full/happo"][-1]
     assert [float(last[name]) for name in ("low", "centre", "high")] == [62.5, 75.0, 87.5]
 
 
-def test_matching_degree_counts_iterations(runs: Path, tmp_path: Path) -> None:
-    name = "figure-matching-degree"
-    one_figure.main(["--suite", "paper", "--runs", str(runs), "--artefact", name, "--out", str(tmp_path)])
-    found = {row["size"]: row for row in rows_of(tmp_path / f"{name}.csv")}
+def test_matching_degree_counts_iterations(drawn: Drawn) -> None:
+    found = {row["size"]: row for row in drawn.rows("figure-matching-degree")}
     assert (found["100"]["agree"], found["100"]["iterations"], found["100"]["percent"]) == ("30", "40", "75")
     assert found["1000"]["percent"] == "100"
 
 
-def test_divergence_by_turn(runs: Path, tmp_path: Path) -> None:
-    name = "figure-happo-kl"
-    one_figure.main(["--suite", "paper", "--runs", str(runs), "--artefact", name, "--out", str(tmp_path)])
-    happo = [row for row in rows_of(tmp_path / f"{name}.csv") if row["cell"].endswith("/happo")]
+def test_divergence_by_turn(drawn: Drawn) -> None:
+    happo = [row for row in drawn.rows("figure-happo-kl") if row["cell"].endswith("/happo")]
     assert [row["turn"] for row in happo] == [str(turn) for turn in range(1, 9)]
     assert all(row["values"] == str(3 * 40) for row in happo)
     assert float(happo[7]["mean"]) == pytest.approx(0.08 + 1e-4 * 20.5)
 
 
-def test_same_bytes_again(runs: Path, tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        out = str(tmp_path / name)
-        one_figure.main(["--suite", "paper", "--runs", str(runs), "--artefact", "figure-split", "--out", out])
-    for suffix in ("pdf", "png", "csv"):
-        files = [(tmp_path / name / f"figure-split.{suffix}").read_bytes() for name in ("first", "second")]
-        assert files[0] == files[1]
+def test_same_bytes_again(drawn: Drawn, tmp_path: Path) -> None:
+    first = drawn("figure-split")
+    drawn.draw("figure-split", tmp_path)
+    for suffix in (".pdf", ".png", ".csv"):
+        assert first.with_suffix(suffix).read_bytes() == (tmp_path / "figure-split").with_suffix(suffix).read_bytes()
 
 
-def test_reproduction_figures(runs: Path, tmp_path: Path) -> None:
-    reproduction.main(["--suite", "paper", "--runs", str(runs), "--out", str(tmp_path)])
-    forest = {row["cell"]: row for row in rows_of(tmp_path / "reproduction-forest.csv")}
+def test_reproduction_figures(drawn: Drawn) -> None:
+    forest = {row["cell"]: row for row in drawn.rows("reproduction-forest")}
     assert forest[f"{CHEETAH}/fp3o"]["verdict"] == "consistent"
     assert float(forest[f"{CHEETAH}/mappo"]["difference"]) == pytest.approx((3000 - 3170.5) / 116.6, rel=1e-3)
-    profile = [row for row in rows_of(tmp_path / "reproduction-profiles.csv") if row["algorithm"] == "fp3o"]
+    profile = [row for row in drawn.rows("reproduction-profiles") if row["algorithm"] == "fp3o"]
     assert float(profile[0]["fraction_above"]) == 1.0
-    assert all((tmp_path / f"reproduction-{name}.png").is_file() for name in ("forest", "scatter", "profiles"))
 
 
 def test_figures_without_any_run(tmp_path: Path) -> None:
     """Nothing run yet is a state every figure can show."""
     (tmp_path / "none").mkdir()
+    (tmp_path / "cost.csv").write_text(",".join(cost.COLUMNS) + "\n")
     for name in FIGURES:
         one_figure.main(
-            ["--suite", "paper", "--runs", str(tmp_path / "none"), "--artefact", name, "--out", str(tmp_path)]
+            ["--suite", "paper", "--runs", str(tmp_path / "none"), "--artefact", name, "--out", str(tmp_path / "drawn")]
         )
-    reproduction.main(["--suite", "paper", "--runs", str(tmp_path / "none"), "--out", str(tmp_path)])
-    assert len(rows_of(tmp_path / "figure-mamujoco.csv")) == 0
+        assert len(rows_of(tmp_path / "drawn" / f"{name}.csv")) == 0
 
 
-def test_cost_figure(tmp_path: Path) -> None:
-    lines = [",".join(cost.COLUMNS), f"{CHEETAH}/fp3o,10,20,30,5,,900,cpu", f"{CHEETAH}/mappo,10,20,10,5,,900,cpu"]
-    (tmp_path / "cost.csv").write_text("\n".join(lines) + "\n")
-    cost_figure.main(["--cost", str(tmp_path / "cost.csv"), "--out", str(tmp_path / "figures")])
-    rows = rows_of(tmp_path / "figures" / "cost.csv")
+def test_cost_figure(drawn: Drawn) -> None:
+    rows = drawn.rows("cost")
     assert [float(rows[0][name]) for name in ("rollout_s", "update_s", "evaluation_s")] == [2.0, 3.0, 0.5]
 
 

@@ -105,7 +105,7 @@ def copy_repository(path: Path) -> None:
     (path / ".dvc").mkdir()
     for entry in ("config", ".gitignore"):
         shutil.copy(ROOT / ".dvc" / entry, path / ".dvc" / entry)
-    shutil.copy(HERE / "small_paper.yaml", path / "benchmarks" / "paper.yaml")
+    shutil.copy(HERE / "small_paper.yaml", path / "benchmarks" / "suites" / "paper.yaml")
 
 
 def commands(folder: Path, path: Path) -> dict[str, str]:

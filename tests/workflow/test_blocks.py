@@ -50,10 +50,10 @@ def test_a_block_that_is_not_finished_is_asked_for_by_a_new_mark(suite: config.S
     cell, digest = block.plan.cell.id, block.plan.digest
     finish(block, 0)
     sweep = Sweep(suite)
-    (wanted,) = sweep.needs([cell], available=False)
+    (wanted,) = sweep.needs([cell])
     assert wanted.endswith(f"/smoke/marks/{cell}/{digest}-s0-1.train-1")
     assert list(sweep.missing) == [(cell, 1)]
-    assert sweep.needs([cell], available=True) == [str(block.document(0))]
+    assert Sweep(suite, available=True).needs([cell]) == [str(block.document(0))]
 
 
 def test_finished_runs_are_sources_themselves_or_by_their_mark(suite: config.Suite, block: Block) -> None:
@@ -61,14 +61,14 @@ def test_finished_runs_are_sources_themselves_or_by_their_mark(suite: config.Sui
     for seed in block.seeds:
         finish(block, seed)
     by_hand = [str(block.document(seed)) for seed in block.seeds]
-    assert Sweep(suite).needs([cell], available=False) == by_hand
+    assert Sweep(suite).needs([cell]) == by_hand
     path = mark(block, f"{digest}-s0-1.train-3")
     for available in (False, True):
-        sweep = Sweep(suite)
-        assert sweep.needs([cell], available) == [str(path)]
+        sweep = Sweep(suite, available)
+        assert sweep.needs([cell]) == [str(path)]
         assert not sweep.missing
     finish(block, 1, score=2.0)  # Another run than the mark's.
-    assert Sweep(suite).needs([cell], available=False) == by_hand
+    assert Sweep(suite).needs([cell]) == by_hand
 
 
 @pytest.mark.parametrize("name", [*layout.RUN_FILES, "final.csv"])
@@ -79,7 +79,7 @@ def test_a_lost_file_is_a_job_although_there_is_a_mark(suite: config.Suite, bloc
     mark(block, "0123456789-s0-1.train-7")  # of other settings
     assert block.complete()
     (folder / name).unlink()
-    (wanted,) = Sweep(suite).needs([block.plan.cell.id], available=False)
+    (wanted,) = Sweep(suite).needs([block.plan.cell.id])
     assert wanted.endswith("-s0-1.train-3")
     assert block.next_mark(RETRAIN).name.endswith("-s0-1.retrain-3")
 

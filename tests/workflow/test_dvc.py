@@ -94,7 +94,7 @@ def test_a_tracked_cell_can_be_trained_again_without_rights_of_root(saved: Check
 
 
 def test_saving_beside_a_sweep_and_beside_other_saves(saved: Checkout) -> None:
-    saved.edit("benchmarks/paper.yaml", "seeds: 0-4", "seeds: 0-9")
+    saved.edit("benchmarks/suites/paper.yaml", "seeds: 0-4", "seeds: 0-9")
     sweep = subprocess.Popen(
         ["snakemake", "runs", "--cores", "4"],
         cwd=saved.path,

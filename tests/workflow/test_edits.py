@@ -66,7 +66,7 @@ def test_an_edited_statistic_rebuilds_tables_and_trains_nothing(trained: Checkou
 
 def test_a_new_seed_is_a_block_of_its_own(trained: Checkout) -> None:
     before = {p: p.stat().st_mtime_ns for p in trained.path.glob("results/paper/runs/**/run.json")}
-    trained.edit("benchmarks/paper.yaml", "seeds: 0-4", "seeds: 0-5")
+    trained.edit("benchmarks/suites/paper.yaml", "seeds: 0-4", "seeds: 0-5")
     assert {cell.split()[1] for cell in trained.trainings()} == {"5"}
     trained.snakemake("runs")
     assert len(trained.documents()) == 36
@@ -100,7 +100,8 @@ def test_available_builds_from_what_exists_and_trains_nothing(checkout: Checkout
 
 def test_suites_do_not_touch_each_other(trained: Checkout) -> None:
     before = {p: p.read_bytes() for p in trained.path.glob("results/paper/**/*") if p.is_file()}
-    (trained.path / "benchmarks/other.yaml").write_text((trained.path / "benchmarks/paper.yaml").read_text())
+    suites = trained.path / "benchmarks/suites"
+    (suites / "other.yaml").write_text((suites / "paper.yaml").read_text())
     made = [f"results/other/{name}" for name in ("manifest.json", "tables/table-smac.md")]
     trained.snakemake(*made, "--config", "suite=other")
     assert all((trained.path / name).exists() for name in made)

@@ -38,7 +38,7 @@ def seeds(found: dict[str, tuple[bytes, int]]) -> list[str]:
 
 
 def two_seeds(checkout: Checkout) -> None:
-    checkout.edit("benchmarks/paper.yaml", "seeds: 0-4", "seeds: 0-1")
+    checkout.edit("benchmarks/suites/paper.yaml", "seeds: 0-4", "seeds: 0-1")
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -81,7 +81,7 @@ def test_one_more_seed_leaves_the_others_alone(checkout: Checkout) -> None:
     two_seeds(checkout)
     checkout.snakemake(TARGET)
     before = files(checkout)
-    checkout.edit("benchmarks/paper.yaml", "seeds: 0-1", "seeds: 0-2")
+    checkout.edit("benchmarks/suites/paper.yaml", "seeds: 0-1", "seeds: 0-2")
     assert checkout.trainings(TARGET) == {f"{CELL} 0-2"}
     failed = checkout.snakemake(TARGET, "--retries", "0", check=False, FAKE_FAIL=f"{CELL}:3")
     assert failed.returncode == 1

@@ -42,7 +42,7 @@ def test_no_value_reaches_a_shell(checkout: Checkout, given: str) -> None:
 
 
 def test_a_suites_name_is_no_path(checkout: Checkout) -> None:
-    (checkout.path / "x.yaml").write_text((checkout.path / "benchmarks/paper.yaml").read_text())
+    (checkout.path / "benchmarks/x.yaml").write_text((checkout.path / "benchmarks/suites/paper.yaml").read_text())
     for command in (("snakemake", "-n", "--config", "suite=../x"), ("fp3o", "status", "--suite", "../x")):
         done = checkout.run(*command, check=False)
         assert done.returncode != 0

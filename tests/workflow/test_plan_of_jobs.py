@@ -17,7 +17,7 @@ from fp3o import config
 @pytest.fixture
 def full(checkout: Checkout) -> Checkout:
     """A checkout with the paper's own suite."""
-    shutil.copy(ROOT / "benchmarks" / "paper.yaml", checkout.path / "benchmarks" / "paper.yaml")
+    shutil.copy(ROOT / "benchmarks/suites/paper.yaml", checkout.path / "benchmarks/suites/paper.yaml")
     return checkout
 
 
@@ -42,6 +42,7 @@ def test_the_paper_suite_is_exactly_the_planned_jobs(full: Checkout) -> None:
     jobs = full.planned_jobs("-q", "rules")
     assert jobs["train"] == len(suite.runs()) >= 895 / 5
     assert jobs["table"] == kinds.count("table")
+    assert jobs["figure"] == kinds.count("figure")
     assert jobs["cost_run"] == sum(len(a.cells) for a in suite.artefacts if a.kind == "cost")
     assert jobs["manifest"] == jobs["metrics"] == jobs["scorecard"] == 1
 
@@ -58,18 +59,15 @@ def test_the_real_game_has_all_of_the_papers_battles() -> None:
     assert embedded == real
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.yaml")), ids=lambda path: path.stem)
-def test_suites_with_battles_name_their_engine(path: Path) -> None:
-    if path.stem not in config.suite_names():
-        return
-    suite = config.load_suite(path.stem)
+@pytest.mark.parametrize("name", config.suite_names())
+def test_suites_with_battles_name_their_engine(name: str) -> None:
+    suite = config.load_suite(name)
     for cell in {cell for artefact in suite.artefacts for cell in artefact.cells if cell.domain == "smac"}:
         assert any("backend" in values for values in suite.overrides_of(cell)), cell.id
 
 
 def test_a_suite_may_not_leave_the_engine_to_the_machine(checkout: Checkout) -> None:
-    text = (ROOT / "benchmarks" / "smoke.yaml").read_text()
-    (checkout.path / "benchmarks" / "smoke.yaml").write_text(text.replace("backend: embedded", "backend: auto"))
+    checkout.edit("benchmarks/suites/smoke.yaml", "backend: embedded", "backend: auto")
     done = checkout.snakemake("-n", "--config", "suite=smoke", check=False)
     assert done.returncode == 1
     assert "suite smoke: backend auto is for runs by hand; allowed in a suite: embedded, starcraft2" in done.stdout
@@ -88,6 +86,20 @@ def test_training_rules_have_nothing_attached_that_could_start_them_again() -> N
     outputs = re.findall(r"output:\n((?: +f?\".*\n)+)", rule)
     # No rule owns a run's files: Snakemake deletes outputs.
     assert [output.strip().split("/")[1] for output in outputs] == ["marks", "marks"]
+
+
+def test_rules_read_no_private_name_of_snakemake() -> None:
+    """`workflow.basedir` is documented; what else the object holds changes from version to version."""
+    text = "".join(path.read_text() for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").iterdir()])
+    assert set(re.findall(r"(?<![\w./])workflow\.(\w+)", text)) == {"basedir"}
+
+
+def test_available_by_other_means_than_the_command_line_is_refused(checkout: Checkout) -> None:
+    """Its rules see the word there; without it they would train."""
+    hidden = "import sys; from snakemake.cli import main; given, sys.argv = sys.argv[1:], ['snakemake']; main(given)"
+    done = checkout.run(sys.executable, "-c", hidden, "available", "-n", check=False)
+    assert done.returncode == 1
+    assert "`available` works on the command line only" in done.stdout
 
 
 def test_profiles_say_what_the_workflow_relies_on() -> None:

@@ -124,7 +124,7 @@ def test_ten_cells_on_two_nodes_of_which_one_is_killed(checkout: Checkout, tmp_p
     Each node has one GPU, constrained where control groups can be had. A job's device is named 0 on both nodes either
     way, and the nodes share a folder for locks, being on one machine.
     """
-    (checkout.path / "benchmarks" / "paper.yaml").write_text(TEN_CELLS)
+    (checkout.path / "benchmarks" / "suites" / "paper.yaml").write_text(TEN_CELLS)
     journal, hold = tmp_path / "journal", tmp_path / "hold"
     options = ("--config", "jobs_per_gpu=1", "--retries", "0")
 

@@ -28,7 +28,8 @@ def quoted(text):
 try:
     suite = load_suite(config["suite"])
     planned = suite.runs()
-    sweep = Sweep(suite)
+    # Snakemake tells its rules no targets; the word on its command line does.
+    sweep = Sweep(suite, available="available" in sys.argv[1:])
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -50,32 +51,38 @@ wildcard_constraints:
     artefact=r"[a-z0-9-]+",
 
 
-def artefact_names(*kinds):
-    return [artefact.name for artefact in suite.artefacts if artefact.kind in kinds]
-
-
-def only_available():
-    """Whether `snakemake available` was asked for. Known only once the DAG is built: call from input functions."""
-    return "available" in workflow.dag_settings.targets
+def artefact_names(kind):
+    return [artefact.name for artefact in suite.artefacts if artefact.kind == kind]
 
 
 def runs_of_cell(wildcards):
-    return sweep.needs([wildcards.cell], only_available())
+    return sweep.needs([wildcards.cell])
 
 
 def runs_of_artefact(wildcards):
     # A table of the paper also shows our equal-budget control.
-    return sweep.needs([cell.id for cell in cells_of(suite, suite.artefact(wildcards.artefact))], only_available())
+    return sweep.needs([cell.id for cell in cells_of(suite, suite.artefact(wildcards.artefact))])
 
 
 def runs_of_suite(wildcards):
-    return sweep.needs([resolved.cell.id for resolved, _ in planned], only_available())
+    return sweep.needs([resolved.cell.id for resolved, _ in planned])
+
+
+def numbers_read(wildcards):
+    """The table from whose numbers a figure is drawn."""
+    reads = suite.artefact(wildcards.artefact).reads
+    return [f"{ROOT}/{suite.artefact(reads).numbers}"] if reads else []
+
+
+def code_of_figure(wildcards):
+    script = suite.artefact(wildcards.artefact).script
+    return sorted({*code_of("paper_figures"), *code_of(f"paper_figures.{script}")})
 
 
 def cost_runs(wildcards):
     cells = [cell for artefact in suite.artefacts if artefact.kind == "cost" for cell in artefact.cells]
     names = [str(cost.measurement_path(SUITE, resolve(cell, suite=suite))) for cell in cells]
-    return [name for name in names if os.path.exists(name)] if only_available() else names
+    return [name for name in names if os.path.exists(name)] if sweep.available else names
 
 
 def plan_of_cell(wildcards):
@@ -85,7 +92,7 @@ def plan_of_cell(wildcards):
 def plan_of_artefact(wildcards):
     artefact = suite.artefact(wildcards.artefact)
     cells = [cell.id for cell in artefact.cells]
-    said = [artefact.name, artefact.caption, artefact.paper, artefact.script, cells, artefact.seeds]
+    said = [artefact.name, artefact.caption, artefact.paper, artefact.script, artefact.reads, cells, artefact.seeds]
     return plan_word(suite, [cell.id for cell in cells_of(suite, artefact)], said)
 
 
@@ -101,9 +108,15 @@ def memory_share(wildcards, attempt):
     return machine.memory_share(machine.needed_mb(wildcards.cell, attempt), MEMORY_MB)
 
 
+def artefacts_of_what_exists(wildcards):
+    if not sweep.available:  # Asked for by other means than the command line: jobs would train what is missing.
+        raise WorkflowError("`available` works on the command line only: snakemake available")
+    return ARTEFACTS
+
+
 def stop_unless_pulled():
     try:
-        message = guard.refusal(SUITE, sweep.missing, training=not only_available())
+        message = guard.refusal(SUITE, sweep.missing, training=not sweep.available)
     except UserError as error:
         raise WorkflowError(str(error)) from None
     if message and not config["retrain"]:
@@ -115,18 +128,11 @@ def summarise_failures():
         print(line, file=sys.stderr)
 
 
-FIGURE_KINDS = ("pdf", "png", "csv")
-REPRODUCTION = ("forest", "scatter", "profiles")
 PUBLISHED = sorted(str(p) for p in Path("benchmarks/published").glob("*.csv"))
 TABLES = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("table") for kind in ("csv", "md", "tex")]
 COST = [f"{ROOT}/cost.csv"] if artefact_names("cost") else []
 COST_TABLES = [f"{ROOT}/tables/table-cost.{kind}" for kind in ("csv", "md") if COST]
 SUMMARIES = [f"{ROOT}/{name}" for name in ("manifest.json", "metrics.json", "scorecard.json")]
 SCORES = [f"{ROOT}/scores/{name}" for name in ("scores.csv", "marl_eval.json")]
-FIGURE_NAMES = [
-    *artefact_names("figure"),
-    *(f"reproduction-{view}" for view in REPRODUCTION),
-    *(["cost"] if COST else []),
-]
-FIGURES = [f"{ROOT}/figures/{name}.{kind}" for name in FIGURE_NAMES for kind in FIGURE_KINDS]
+FIGURES = [f"{ROOT}/figures/{name}.{kind}" for name in artefact_names("figure") for kind in ("pdf", "png", "csv")]
 ARTEFACTS = [*TABLES, *COST_TABLES, *FIGURES, *SUMMARIES, *SCORES, f"{ROOT}/report/index.html"]

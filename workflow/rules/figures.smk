@@ -1,15 +1,14 @@
-# Figures: pdf, png and the plotted data as csv.
+# Figures: pdf, png and the plotted data as csv, each by the script of paper_figures/ that the suite names.
 localrules:
     figure,
-    figure_cost,
-    figure_reproduction,
     html,
 
 
 rule figure:
     input:
         runs_of_artefact,
-        code_of("paper_figures"),
+        numbers_read,
+        code_of_figure,
         PUBLISHED,
     output:
         pdf=f"{ROOT}/figures/{{artefact}}.pdf",
@@ -26,38 +25,6 @@ rule figure:
     shell:
         f"{PYTHON} -m paper_figures --suite {quoted(SUITE)} --artefact {{wildcards.artefact}}"
         f" --out {quoted(ROOT)}/figures > {{log:q}} 2>&1"
-
-
-rule figure_cost:
-    input:
-        code_of("paper_figures.cost"),
-        PUBLISHED,
-        cost=f"{ROOT}/cost.csv",
-    output:
-        expand(f"{ROOT}/figures/cost.{{kind}}", kind=FIGURE_KINDS),
-    log:
-        f"{ROOT}/logs/figure/cost.log",
-    conda:
-        "../../environment.yml"
-    shell:
-        f"{PYTHON} -m paper_figures.cost --cost {{input.cost:q}} --out {quoted(ROOT)}/figures > {{log:q}} 2>&1"
-
-
-rule figure_reproduction:
-    input:
-        runs_of_suite,
-        code_of("paper_figures.reproduction"),
-        PUBLISHED,
-    output:
-        expand(f"{ROOT}/figures/reproduction-{{view}}.{{kind}}", view=REPRODUCTION, kind=FIGURE_KINDS),
-    log:
-        f"{ROOT}/logs/figure/reproduction.log",
-    conda:
-        "../../environment.yml"
-    params:
-        plan=plan_of_suite,
-    shell:
-        f"{PYTHON} -m paper_figures.reproduction --suite {quoted(SUITE)} --out {quoted(ROOT)}/figures > {{log:q}} 2>&1"
 
 
 # One HTML file that works from disk without a network.
