@@ -14,7 +14,7 @@ setup(
     packages=[*find_packages(include=["fp3o*", "paper_figures*"]), *DATA],
     package_dir=DATA,
     package_data={
-        "fp3o.report": ["*.css", "*.js"],
+        "fp3o.report": ["templates/*"],
         "paper_figures": ["*.mplstyle"],
         **{name: ["*.yaml", "*.csv"] for name in DATA},
     },

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fp3o.config import Artefact, Cell, algorithm_title
+from fp3o.config import Artefact, Cell, algorithm_colour, algorithm_title
 from fp3o.statistics.intervals import mean_interval
 from fp3o.statistics.published import scores
 from fp3o.statistics.scores import CellRuns, battles_by, protocol_of
@@ -25,21 +25,12 @@ from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
 
 plt.style.use(Path(__file__).parent / "style.mplstyle")
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; one per algorithm in every figure.
-COLOURS = {
-    "fp3o": "#D55E00",
-    "happo": "#0072B2",
-    "mappo": "#009E73",
-    "ippo": "#CC79A7",
-    "a2po": "#E69F00",
-    "coppo": "#56B4E9",
-}
 METRIC_NAMES = {"return": "return", "return_per_agent": "return per agent", "win_rate": "win rate (%)"}
 
 
 def colour(label: str) -> str:
     """Variants have their algorithm's colour, darkened; lines tell them apart by their dashes too."""
-    base = COLOURS.get(label.partition("-")[0], "#555555")
+    base = algorithm_colour(label)
     if "-" not in label:
         return base
     red, green, blue = mpl.colors.to_rgb(base)

@@ -6,7 +6,7 @@
 The data is in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/suites/ (which cells, which seeds).
 """
 
-from fp3o.config.cells import Cell, Row, algorithm_title, memory_mib
+from fp3o.config.cells import Cell, Row, algorithm_colour, algorithm_title, memory_mib
 from fp3o.config.differences import Change, changes
 from fp3o.config.resolution import PROTOCOL, Plan, canonical_json, check_agents, option_names, resolve, setting_names
 from fp3o.config.seeds import LARGEST_SEED, SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
@@ -29,6 +29,7 @@ __all__ = [
     "Scalar",
     "Settings",
     "Suite",
+    "algorithm_colour",
     "algorithm_title",
     "algorithms",
     "canonical_json",

@@ -32,6 +32,22 @@ def algorithm_title(label: str) -> str:
     return f"{title} ({variant.replace('-', ' ')})" if variant else title
 
 
+# Okabe and Ito's colours, which colour-blind readers can tell apart; one per algorithm in every figure.
+COLOURS = {
+    "fp3o": "#D55E00",
+    "happo": "#0072B2",
+    "mappo": "#009E73",
+    "ippo": "#CC79A7",
+    "a2po": "#E69F00",
+    "coppo": "#56B4E9",
+}
+
+
+def algorithm_colour(label: str) -> str:
+    """The colour of the label's algorithm; its variants have the same."""
+    return COLOURS.get(label.partition("-")[0], "#555555")
+
+
 @dataclass(frozen=True, order=True)
 class Cell:
     """One entry of a results table. Parts are those of the id, `mamujoco/ant-2x4/partial/fp3o-double-clip`."""

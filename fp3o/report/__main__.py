@@ -16,12 +16,13 @@ from fp3o.statistics.suites import as_command, load, parser, write
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser("HTML report of a suite.", out="the HTML file")
     arguments.add_argument("--figures", type=Path, help="folder of the figures; default: beside the runs")
+    arguments.add_argument("--films", type=Path, help="folder of films, <cell>.webp; default: beside the runs")
     arguments.add_argument("--cost", type=Path, help="cost.csv, where cost was measured")
     chosen = arguments.parse_args(argv)
     data = load(chosen)
     costs = cost.read(chosen.cost) if chosen.cost else ()
-    figures = chosen.figures or data.root.parent / "figures"
-    write(chosen.out, page(data, figures, costs, cost.to_markdown(costs) if costs else ""))
+    folders = (chosen.figures or data.root.parent / "figures", chosen.films or data.root.parent / "films")
+    write(chosen.out, page(data, *folders, costs))
 
 
 if __name__ == "__main__":

@@ -1,73 +1,115 @@
-"""A cell's learning curve as inline SVG: every seed, their centre, the published value."""
+"""The learning curves as data for the page's script, which draws them with Bokeh in the browser."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fp3o.report.html import Html, tag
-from fp3o.statistics.published import Published
+from fp3o.config import Cell, Row, algorithm_colour
+from fp3o.statistics.published import scores
 from fp3o.statistics.scores import CellRuns, protocol_of
 
-WIDTH, HEIGHT = 560, 240
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 34
+METRICS = {"return": "return", "return_per_agent": "return per agent", "win_rate": "win rate (%)"}
+# A row's first variant of an algorithm is drawn in its colour, dashed; further ones in these, which no algorithm has.
+MORE_COLOURS = ("#8E6BD8", "#17A2A2", "#A0714F", "#8A9A2B", "#E0567A")
+# The first part of training is left out of the vertical range: from far below it would flatten all that follows.
+START = 0.2
 
 
-def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Round numbers within the range, about `count` of them."""
-    if high <= low:
-        return [low]
-    raw = (high - low) / count
-    power = 10 ** np.floor(np.log10(raw))
-    step = float(min(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw))
-    first = np.ceil(low / step)
-    return [float(value) * step + 0.0 for value in np.arange(first, np.floor(high / step) + 1)]  # no minus zero
+def curves_of(cells: Iterable[CellRuns]) -> dict[str, dict[str, Any]]:
+    """By cell, those that have an evaluation, each with the colour it has in the picture of its row."""
+    found: dict[str, dict[str, Any]] = {}
+    variants: set[tuple[Row, str]] = set()
+    more: dict[Row, int] = {}
+    for cell in cells:
+        name, one = Cell.of(cell.cell), curve(cell)
+        if one is None:
+            continue
+        found[cell.cell] = one
+        if name.variant and (name.row, name.algorithm) in variants:
+            place = more[name.row] = more.get(name.row, -1) + 1
+            one |= {"colour": MORE_COLOURS[place % len(MORE_COLOURS)], "dashed": place >= len(MORE_COLOURS)}
+        elif name.variant:
+            variants.add((name.row, name.algorithm))
+    return found
 
 
-def text(x: float, y: float, content: str, anchor: str = "middle") -> Html:
-    return tag("text", content, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor)
-
-
-def curve_svg(cell: CellRuns, published: Published | None) -> Html:
-    """Thin lines are seeds, the thick one their mean or median where all have an evaluation; dotted is the paper."""
+def curve(cell: CellRuns) -> dict[str, Any] | None:
+    """Every seed and their mean or median by million steps; null where a seed that diverged has no evaluation."""
     curves = [run.curve for run in cell.runs if len(run.curve.value)]
     if not curves:
-        return tag("p", "No evaluation.", class_="muted")
-    values = np.concatenate([curve.value for curve in curves])
-    levels = [*values.tolist(), *([published.value] if published else [])]
-    low, high = float(min(levels)), float(max(levels))
-    if protocol_of(cell.cell).metric == "win_rate":
-        low, high = 0.0, 100.0
+        return None
+    steps = np.unique(np.concatenate([found.env_steps for found in curves]))
+    values = np.full((len(curves), len(steps)), np.nan)
+    for row, found in zip(values, curves, strict=True):
+        row[np.searchsorted(steps, found.env_steps)] = found.value
+    statistic = protocol_of(cell.cell).statistic
+    centre = np.nanmedian(values, 0) if statistic == "median" else np.nanmean(values, 0)
+    published = scores().get(cell.cell) if not cell.deviations else None
+    seeds = [run.seed for run in cell.runs if len(run.curve.value)]
+    return {
+        "title": Cell.of(cell.cell).title,
+        "colour": algorithm_colour(Cell.of(cell.cell).label),
+        "dashed": bool(Cell.of(cell.cell).variant),
+        "statistic": f"{statistic} of {len(seeds)} seeds" if len(seeds) > 1 else "the only seed",
+        "published": None if published is None else published.value,
+        "hours": hours_per_million_steps(cell),
+        "steps": _numbers(steps / 1e6),
+        "centre": _numbers(centre),
+        "seeds": {str(seed): _numbers(row) for seed, row in zip(seeds, values, strict=True)},
+    }
+
+
+def hours_per_million_steps(cell: CellRuns) -> float:
+    """Mean rate of the runs' processes, each of which trains several seeds side by side; 0 where a run had no time."""
+    rates = []
+    for run in cell.runs:
+        seconds = run.document["volatile"]["seconds"]
+        if len(run.curve.env_steps) and run.curve.env_steps[-1] > 0:
+            trained = sum(seconds.get(phase, 0.0) for phase in ("rollout", "update", "evaluation"))
+            rates.append(trained / 3600 / (run.curve.env_steps[-1] / 1e6))
+    return float(f"{np.mean(rates):.5g}") if rates else 0.0
+
+
+def _numbers(values: NDArray[np.float64]) -> list[float | None]:
+    """Five digits: a pixel is coarser."""
+    return [None if np.isnan(value) else float(f"{value:.5g}") for value in values]
+
+
+class Chart(NamedTuple):
+    """One picture: the curves of some cells and where its vertical axis begins and ends."""
+
+    cells: tuple[str, ...]
+    metric: str
+    late: tuple[float, float]
+    """Range of everything after the start of training."""
+    whole: tuple[float, float]
+
+
+def chart(cells: Iterable[CellRuns], curves: Mapping[str, Mapping[str, Any]]) -> Chart | None:
+    """None where no cell has an evaluation."""
+    names = tuple(cell.cell for cell in cells if cell.cell in curves)
+    if not names:
+        return None
+    metric = protocol_of(names[0]).metric
+    if metric == "win_rate":
+        return Chart(names, METRICS[metric], (-2.0, 102.0), (-2.0, 102.0))
+    late: list[float] = []
+    whole: list[float] = []
+    for found in map(curves.__getitem__, names):
+        start = START * found["steps"][-1]
+        for values in found["seeds"].values():
+            whole += [value for value in values if value is not None]
+            late += [v for v, step in zip(values, found["steps"], strict=True) if v is not None and step >= start]
+        if found["published"] is not None:
+            late.append(found["published"])
+    return Chart(names, METRICS[metric], _range(late), _range(whole + late))
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
     room = 0.05 * (high - low) or 1.0
-    low, high = low - room, high + room
-    last = max(float(curve.env_steps[-1]) for curve in curves) or 1.0
-
-    def x_of(step: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * step / last
-
-    def y_of(value: float) -> float:
-        return TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low)
-
-    def line(steps: Sequence[float], heights: Sequence[float], class_: str) -> Html:
-        points = " ".join(f"{x_of(s):.1f},{y_of(v):.1f}" for s, v in zip(steps, heights, strict=True))
-        return tag("polyline", points=points, class_=class_)
-
-    parts: list[Html] = []
-    for value in ticks(low, high):
-        y = y_of(value)
-        parts.append(tag("line", x1=str(LEFT), x2=str(WIDTH - RIGHT), y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid"))
-        parts.append(text(LEFT - 6, y + 4, f"{value:g}", "end"))
-    parts += [text(x_of(step * 1e6), HEIGHT - BOTTOM + 16, f"{step:g}") for step in ticks(0, last / 1e6)]
-    parts.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 3, "environment steps (millions)"))
-    parts += [line(curve.env_steps.tolist(), curve.value.tolist(), "seed") for curve in curves]
-    common = min(len(curve.value) for curve in curves)
-    stack = np.stack([curve.value[:common] for curve in curves])
-    centre = np.median(stack, 0) if protocol_of(cell.cell).statistic == "median" else stack.mean(0)
-    parts.append(line(curves[0].env_steps[:common].tolist(), centre.tolist(), "centre"))
-    if published is not None:
-        level = f"{y_of(published.value):.1f}"
-        parts.append(tag("line", x1=str(LEFT), x2=str(WIDTH - RIGHT), y1=level, y2=level, class_="published"))
-        parts.append(text(WIDTH - RIGHT, y_of(published.value) - 4, f"published {published.text}", "end"))
-    label = f"Learning curve of {cell.cell}, {len(curves)} seeds"
-    return tag("svg", *parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=label, class_="curve")
+    return float(f"{low - room:.5g}"), float(f"{high + room:.5g}")

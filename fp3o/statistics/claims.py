@@ -6,9 +6,10 @@ that a random seed of A scores higher than a random seed of B, averaged over row
 
 from __future__ import annotations
 
+import copy
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ class Finding(NamedTuple):
     """How many of the comparisons (or cells) exist …"""
     needed: int
     """… of those the claim is about."""
+    cells: tuple[str, ...] = ()
+    """Those with runs that the test looked at."""
 
     @property
     def words(self) -> str:
@@ -453,6 +456,36 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 
+class Asked(Mapping[str, CellRuns]):
+    """Cells of a suite that remember which of them were asked for."""
+
+    def __init__(self, cells: Mapping[str, CellRuns]) -> None:
+        self._cells = cells
+        self.names: dict[str, None] = {}
+
+    def __getitem__(self, cell: str) -> CellRuns:
+        found = self._cells[cell]
+        self.names[cell] = None
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __contains__(self, cell: object) -> bool:
+        return cell in self._cells
+
+
+def judge(claim: Claim, data: SuiteRuns) -> Finding:
+    """What our runs say about a claim, and which cells that rests on."""
+    watched = copy.copy(data)
+    watched.cells = asked = Asked(data.cells)
+    finding = claim.test(watched)
+    return finding._replace(cells=tuple(name for name in asked.names if data.cells[name].runs))
+
+
 def ledger(data: SuiteRuns) -> list[tuple[Claim, Finding]]:
     """Every claim with the finding on our runs."""
-    return [(claim, claim.test(data)) for claim in CLAIMS]
+    return [(claim, judge(claim, data)) for claim in CLAIMS]

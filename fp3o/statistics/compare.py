@@ -131,13 +131,18 @@ def _plus_minus(centre: float, spread: float | None) -> str:
     return f"{centre:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
 
 
-def sentence(cell: str, values: Sequence[float], deviations: Sequence[Change] = ()) -> str:
-    """What `fp3o train` prints at the end: 4102 ± 40 (n = 5), published 4128 ± 367: consistent."""
+def sentence(
+    cell: str, values: Sequence[float], deviations: Sequence[Change] = (), judged: Comparison | None = None
+) -> str:
+    """What `fp3o train` prints at the end: 4102 ± 40 (n = 5), published 4128 ± 367: consistent.
+
+    `judged`: the comparison as corrected for the other cells of its table; by default the cell stands by itself.
+    """
     if not values:
         return "no score: every seed diverged before its first evaluation"
     centre, spread, n = summarise(values, protocol_of(cell).statistic)
     ours = f"{_plus_minus(centre, spread if n > 1 else None)} (n = {n})"
-    comparison = compare_cell(cell, values)
+    comparison = judged or compare_cell(cell, values)
     if comparison is None:
         return f"{ours}, no published value"
     theirs = comparison.published

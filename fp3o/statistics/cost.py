@@ -145,18 +145,25 @@ def to_csv(costs: Sequence[Cost]) -> str:
     )
 
 
-def to_markdown(costs: Sequence[Cost]) -> str:
-    """A table for readers: our ratio and the paper's side by side."""
+def table(costs: Sequence[Cost]) -> tuple[list[str], list[list[str]], str]:
+    """Header, rows and note of a table for readers: our ratio and the paper's side by side."""
     time = ratios(costs, lambda cost: cost.seconds, "wallclock")
     memory = {row.cell: row for row in ratios(costs, lambda cost: cost.memory, "memory")}
-    lines = ["| Cell | s per iteration | × MAPPO | paper × | MiB | × MAPPO | paper × |", "|" + " --- |" * 7]
+    header = ["Cell", "s per iteration", "× MAPPO", "paper ×", "MiB", "× MAPPO", "paper ×"]
+    rows = []
     for row in time:
         other = memory[row.cell]
         numbers = (row.ours, row.ours_ratio, row.published_ratio, other.ours, other.ours_ratio, other.published_ratio)
-        lines.append(f"| {row.cell} | " + " | ".join(_text(value) or "not run" for value in numbers) + " |")
+        rows.append([row.cell, *(_text(value) or "not run" for value in numbers)])
     devices = ", ".join(sorted({cost.device for cost in costs})) or "nothing yet"
-    lines += ["", f"- One seed by itself after warm-up, evaluation left out; measured on {devices}."]
-    return "\n".join(lines) + "\n"
+    return header, rows, f"One seed by itself after warm-up, evaluation left out; measured on {devices}."
+
+
+def to_markdown(costs: Sequence[Cost]) -> str:
+    """The same as Markdown."""
+    header, rows, note = table(costs)
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join([*(f"| {' | '.join(line)} |" for line in lines), "", f"- {note}"]) + "\n"
 
 
 def _text(value: float | None) -> str:

@@ -6,7 +6,7 @@ import csv
 from functools import cache
 from typing import NamedTuple
 
-from fp3o.config import data_root
+from fp3o.config import Cell, data_root
 from fp3o.errors import UserError
 from fp3o.statistics.intervals import Summary
 
@@ -82,6 +82,17 @@ def scores() -> dict[str, Published]:
         for entry in table(name):
             by_cell.setdefault(entry.cell, entry)
     return by_cell
+
+
+@cache
+def tasks() -> dict[tuple[str, str], Published]:
+    """By domain and task, an entry with its title, difficulty and agents."""
+    found: dict[tuple[str, str], Published] = {}
+    for entry in scores().values():
+        # The main tables come first; the approximation table has no column for difficulty and agents.
+        cell = Cell.of(entry.cell)
+        found.setdefault((cell.domain, cell.task), entry)
+    return found
 
 
 class Bound(NamedTuple):

@@ -44,7 +44,8 @@ class SuiteRuns:
     def __init__(self, suite: config.Suite, runs: Path) -> None:
         self.suite = suite
         self.root = runs
-        self.cells = Cells(runs, (Planned(plan.cell.id, plan.digest, seeds) for plan, seeds in suite.runs()))
+        planned = (Planned(plan.cell.id, plan.digest, seeds) for plan, seeds in suite.runs())
+        self.cells: Mapping[str, CellRuns] = Cells(runs, planned)
 
     def of(self, artefact: config.Artefact) -> list[CellRuns]:
         """The cells of an artefact, in its order."""

@@ -101,6 +101,11 @@ class Row:
     agents: str
     entries: tuple[Entry, ...]
 
+    @property
+    def started(self) -> bool:
+        """Whether any of its cells was run."""
+        return any(entry.runs is not None and entry.runs.runs for entry in self.entries)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -119,6 +124,11 @@ class Table:
     @property
     def entries(self) -> list[Entry]:
         return [entry for row in self.rows for entry in row.entries]
+
+    @property
+    def started(self) -> bool:
+        """Whether any of its cells was run."""
+        return any(row.started for row in self.rows)
 
     @property
     def has_difficulty(self) -> bool:
@@ -199,13 +209,9 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
     domains, order = [key.domain for key in keys], list(SHARINGS)
     keys.sort(key=lambda key: (domains.index(key.domain), order.index(key.sharing)))
     judged = _judged([entry_of(data.cells[cell.id]) for cell in members])
-    titles: dict[tuple[str, ...], Published] = {}
-    for entry in paper.scores().values():
-        # The main tables come first; the approximation table has no column for difficulty and agents.
-        titles.setdefault(Cell.of(entry.cell).row[:2], entry)
     rows = []
     for domain, task, sharing in keys:
-        known = titles.get((domain, task))
+        known = paper.tasks().get((domain, task))
         names = [f"{domain}/{task}/{sharing}/{label}" for label in columns]
         row = Row(
             sharing=sharing,

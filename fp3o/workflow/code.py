@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 
 PACKAGES = ("fp3o", "paper_figures")
-_DATA = (".css", ".js", ".mplstyle")
+_DATA = (".css", ".js", ".j2", ".mplstyle")
 
 
 def code_of(module: str, root: Path = Path()) -> list[str]:
-    """Files that `python -m module` may import, and the style sheets and scripts beside them, relative to `root`.
+    """Files that `python -m module` may import, and the styles, scripts and templates beside them, relative to `root`.
 
     From the import statements in the sources, also those inside functions: importing would be slow and need every
     package.
@@ -26,7 +26,7 @@ def code_of(module: str, root: Path = Path()) -> list[str]:
             if path is not None and path not in files:
                 files.add(path)
                 names += _imports(path)
-    folders = {path.parent for path in files}
+    folders = {folder for path in files for folder in (path.parent, path.parent / "templates") if folder.is_dir()}
     data = {path for folder in folders for path in folder.iterdir() if path.suffix in _DATA}
     return sorted(path.relative_to(root).as_posix() for path in files | data)
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.report.page import figures_part
+from fp3o.report.page import figures_of, page
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
@@ -106,15 +106,16 @@ def test_figures_of_battles_name_their_engine(name: str, battles: bool, drawn: D
     shutil.copy(drawn(name).with_suffix(".png"), tmp_path)
     assert ("battles: embedded engine, not StarCraft II" in drawn.texts[name]) == battles
     data = SuiteRuns(config.load_suite("paper"), drawn.runs)
-    page = "".join(str(part) for part in figures_part(data, tmp_path))
-    assert ("(embedded engine, not StarCraft II)" in page) == battles
+    (figure,) = figures_of(data, tmp_path)
+    assert ("(embedded engine, not StarCraft II)" in figure.caption) == battles
 
 
 @pytest.mark.parametrize("suite", config.suite_names())
 def test_a_report_of_nothing_says_so(suite: str, tmp_path: Path) -> None:
     """Cells that are only timed have no runs to ask for their engine."""
-    page = "".join(str(part) for part in figures_part(SuiteRuns(config.load_suite(suite), tmp_path), tmp_path))
-    assert "No figure drawn yet." in page
+    text = page(SuiteRuns(config.load_suite(suite), tmp_path), tmp_path)
+    assert "Nothing yet." in text
+    assert "No figure drawn yet." in text
 
 
 def test_curves_show_what_the_runs_hold(drawn: Drawn) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
 import shutil
 import subprocess
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fp3o import config
 from fp3o.report import __main__ as report
-from fp3o.report.html import Html, render, tag
+from fp3o.report.curve import chart, curves_of
+from fp3o.report.page import environment
 from fp3o.statistics import cost
+from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
 
 CHEETAH = "mamujoco/halfcheetah-6x1/full"
@@ -25,15 +31,19 @@ BROWSER = next(
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around: Any) -> Path:
-    """A report with two algorithms run, one seed diverged, one missing, a figure and a cost table."""
+    """A report with two algorithms run, a control, one seed diverged, one missing, a figure, a film, a cost table."""
     root = tmp_path_factory.mktemp("report")
     diverged = {"status": "diverged", "diverged": {"iteration": 7, "quantity": "value_loss"}}
     for seed, score in enumerate(scores_around(4130, 60)):
         write_run(root / "runs", f"{CHEETAH}/fp3o", seed, score, changes=diverged if seed == 3 else None)
     for seed, score in enumerate(scores_around(1000, 60, n=4)):
         write_run(root / "runs", f"{CHEETAH}/mappo", seed, score)
+    write_run(root / "runs", f"{CHEETAH}/mappo-10-epochs", 0, 4000.0)
     lines = [",".join(cost.COLUMNS), f"{CHEETAH}/fp3o,10,20,30,5,,900,cpu", f"{CHEETAH}/mappo,10,20,10,5,,900,cpu"]
     (root / "cost.csv").write_text("\n".join(lines) + "\n")
+    film = root / "films" / f"{CHEETAH}/fp3o.webp"
+    film.parent.mkdir(parents=True)
+    film.write_bytes(b"RIFF")
     common = ["--suite", "paper", "--runs", str(root / "runs")]
     one_figure.main([*common, "--artefact", "figure-mamujoco", "--out", str(root / "figures")])
     report.main([*common, "--cost", str(root / "cost.csv"), "--out", str(root / "index.html")])
@@ -41,16 +51,26 @@ def page(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around
 
 
 class Reader(HTMLParser):
-    """Ids, links and everything a browser would fetch."""
+    """Ids, links, everything a browser would fetch, and the text it shows before anything is unfolded."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.ids: list[str] = []
         self.links: list[str] = []
         self.sources: list[str] = []
+        self.unfolded: list[str] = []
+        self._folds = 0
         self.feed(text)
 
+    def handle_data(self, data: str) -> None:
+        if not self._folds:
+            self.unfolded.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._folds -= tag == "details"
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._folds += tag == "details"
         for name, value in attrs:
             if name == "id" and value:
                 self.ids.append(value)
@@ -67,7 +87,9 @@ def test_every_link_has_its_place_and_nothing_is_fetched(page: Path) -> None:
     assert all(link.startswith("#") and link[1:] in found.ids for link in found.links)
     assert len(found.links) > 100  # every cell of every table
     assert all(source.startswith("data:") for source in found.sources)
-    assert not re.search(r"https?://|@import|url\(", text)
+    written = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)  # the library's own text names addresses
+    assert not re.search(r"https?://|@import|url\(", written)
+    assert "default-src 'none'" in written
 
 
 def test_the_page_says_what_was_found(page: Path) -> None:
@@ -78,7 +100,35 @@ def test_the_page_says_what_was_found(page: Path) -> None:
     assert "n = 4/5" in text
     assert "n = 5, 1 diverged" in text
     assert "fp3o train smac/3s5z/full/happo --suite paper" in text
-    assert 'id="table-cost"' in text
+    assert "measured on cpu" in text[text.index('id="table-cost"') :]
+
+
+def test_what_was_run_comes_first_and_what_was_not_is_folded(page: Path) -> None:
+    text = page.read_text()
+    places = [text.index(f'<section id="{name}"') for name in ("results", "verdicts", "claims", "tables", "cells")]
+    assert places == sorted(places)
+    assert places[0] < text.index("4130 ± 60 (n = 5), published") < places[1]
+    assert places[0] < text.index("data:image/webp;base64,UklGRg==") < places[1]
+    # Of rows that were begun: HAPPO and IPPO in the main table, a control in its own.
+    assert Reader(text).unfolded.count("not run") == 3
+    assert "<summary>Not run: 17 of 18 rows</summary>" in text
+    assert re.search(r"<summary>Not run: C2, C3, .*C18, C19</summary>", text)
+
+
+def test_a_control_is_not_grey_and_difficulty_and_agents_are_shown(page: Path) -> None:
+    text = page.read_text()
+    control = re.search(r'<td class="result (\w+)"><a href="#cell-[\w-]+--mappo-10-epochs">4000.0', text)
+    assert control is not None
+    assert control[1] == "uncompared"
+    assert re.search(r'<td class="result absent"><a [^>]*>not run', text)
+    assert "<th>Difficulty</th>" in text[text.index('<section id="table-smac">') :]
+    assert "<th>Agent</th>" in text[text.index('<section id="table-mamujoco">') :]
+
+
+def test_claims_link_to_their_section_and_their_cells(page: Path) -> None:
+    claims = page.read_text().partition('<tr id="claim-C1">')[2].partition("</tr>")[0]
+    assert f'<a href="#{SECTION}">' in claims
+    assert '<a href="#table-mamujoco">table_MAMuJoCo_results</a>' in claims
 
 
 def test_same_bytes_again(page: Path, tmp_path: Path) -> None:
@@ -88,53 +138,131 @@ def test_same_bytes_again(page: Path, tmp_path: Path) -> None:
     assert (tmp_path / "index.html").read_bytes() == page.read_bytes()
 
 
-def test_text_is_escaped() -> None:
-    assert render(["<b>", Html("<i>")]) == "&lt;b&gt;<i>"
-    assert tag("a", "x & y", href='"#"', class_="k") == '<a href="&quot;#&quot;" class="k">x &amp; y</a>'
-    assert tag("line", stroke_width="2") == '<line stroke-width="2"/>'
+def test_text_is_escaped(tmp_path: Path, write_run: Any) -> None:
+    """Wherever it comes from: a caption of the suite, a record of a run, data for the script."""
+    evil = "</script><script>alert(1)</script>"
+    changes = {"deviations": [f"clip 0.2 → {evil} (suite x)"], "versions": {evil: evil}}
+    suite = config.load_suite("smoke")
+    write_run(tmp_path, "matrix/two-step/full/ippo", 0, 1.0, suite="smoke", changes=changes)
+    artefacts = tuple(dataclasses.replace(artefact, caption=evil) for artefact in suite.artefacts)
+    suite = dataclasses.replace(suite, artefacts=artefacts, raw={**suite.raw, "title": evil})
+    text = report.page(SuiteRuns(suite, tmp_path))
+    assert "<script>alert" not in text
+    assert text.count("&lt;script&gt;alert(1)") >= 4
+    shown = environment().from_string('<script id="x">{{ value | tojson }}</script>').render(value=evil)
+    assert shown.count("</script>") == 1
+
+
+def test_a_chart_leaves_the_start_out_of_its_range(tmp_path: Path, write_run: Any) -> None:
+    """From 0 to 4000 within half of training: what follows is not flattened by it, and win rates keep their scale."""
+    for seed, score in enumerate((4000.0, 4100.0)):
+        write_run(tmp_path, f"{CHEETAH}/fp3o", seed, score, evaluations=24)
+    write_run(tmp_path, "smac/3s5z/full/fp3o", 0, 90.0, suite="paper")
+    diverged = {"status": "diverged", "diverged": {"iteration": 1, "quantity": "loss"}}
+    write_run(tmp_path, "smac/3s5z/full/mappo", 0, 90.0, suite="paper", evaluations=0, changes=diverged)
+    data = SuiteRuns(config.load_suite("paper"), tmp_path)
+    cells = [cell for cell in data.cells.values() if cell.runs]
+    curves = curves_of(cells)
+    assert set(curves) == {f"{CHEETAH}/fp3o", "smac/3s5z/full/fp3o"}
+    assert curves[f"{CHEETAH}/fp3o"]["centre"][-1] == 4050.0
+    assert curves[f"{CHEETAH}/fp3o"]["hours"] == pytest.approx(
+        100 / 3600 / curves[f"{CHEETAH}/fp3o"]["steps"][-1], 1e-3
+    )
+    found = chart([data.cells[f"{CHEETAH}/fp3o"]], curves)
+    assert found is not None
+    assert found.whole[0] < 0 < 1000 < found.late[0]
+    assert found.late[1] > 4128.3  # the published value
+    won = chart([data.cells["smac/3s5z/full/fp3o"]], curves)
+    assert won is not None
+    assert won.late == won.whole == (-2.0, 102.0)
+    assert chart([data.cells["smac/3s5z/full/mappo"]], curves) is None
 
 
 # --- In a browser -------------------------------------------------------------------------------------------------
 
+# Runs in the page once it stands; what it finds comes back as attributes of the root.
+PROBE = """<script>
+const say = (name, value) => (root.dataset[name] = JSON.stringify(value));
+const wait = () => new Promise((done) => setTimeout(done, 300));
+const first = document.querySelector(".curve");
+const lines = () => Number(first.dataset.lines);
+const figure = () => Bokeh.documents.at(-1).roots()[0];
+const click = async (selector) => { document.querySelector(selector).click(); await wait(); };
+addEventListener("load", async () => {
+  while (!first.dataset.lines) await wait();
+  say("width", root.scrollWidth <= innerWidth);
+  say("ink", figure().below[0].axis_label_text_color);
+  say("paper", getComputedStyle(document.body).backgroundColor);
+  say("all", lines());
+  await click("#switches [name=seed][value='0']");
+  say("seed", lines());
+  await click(".sentences input");
+  say("algorithm", lines());
+  await click(".sentences input");
+  await click("#switches [value=hours]");
+  say("axis", figure().below[0].axis_label);
+  const view = Bokeh.index.roots.find((found) => found.model === figure());
+  const [area] = view.canvas_view.shadow_el.querySelectorAll(".bk-events");
+  const { x, y } = figure().renderers[1].data_source.data;
+  const place = area.getBoundingClientRect();
+  const [right, down] = [view.frame.x_scale.compute(x[9]), view.frame.y_scale.compute(y[9])];
+  const at = { clientX: place.left + right, clientY: place.top + down };
+  for (const kind of ["pointerover", "pointermove"]) {
+    area.dispatchEvent(new PointerEvent(kind, { ...at, isPrimary: true, pointerType: "mouse" }));
+  }
+  await wait();
+  const texts = [];
+  const walk = (node) => node.querySelectorAll("*").forEach((found) => {
+    if (found.classList.contains("bk-tooltip-row-value")) texts.push(found.textContent.trim());
+    if (found.shadowRoot) walk(found.shadowRoot);
+  });
+  walk(document);
+  say("tooltip", texts);
+  root.dataset.done = "yes";
+});
+</script></body>"""
 
-def dump(page: Path, fragment: str, tmp_path: Path) -> str:
-    """The document as the browser has it after its scripts ran."""
+
+def visit(page: Path, tmp_path: Path, *options: str, fragment: str = "") -> tuple[str, dict[str, Any]]:
+    """The document as the browser has it after its scripts ran, and the attributes of its root."""
     assert BROWSER is not None
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
-    options += ["--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}"]
-    command = [BROWSER, *options, f"{page.as_uri()}#{fragment}"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
-def test_in_a_real_browser(page: Path, tmp_path: Path) -> None:
-    """Scripts run without error, the content security policy blocked nothing, and a link opens its cell."""
-    document = dump(page, SECTION, tmp_path)
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=8000", "--dump-dom"]
+    flags += ["--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}", *options]
+    command = [BROWSER, *flags, f"{page.as_uri()}#{fragment}"]
+    document = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     opening = document[document.index("<html") : document.index("<head")]
-    assert 'data-ready="yes"' in opening
-    assert 'data-errors="0"' in opening
-    assert 'data-blocked="0"' in opening
-    section = re.search(rf'<details[^>]*id="{SECTION}"[^>]*>', document)
-    assert section is not None
-    assert " open" in section[0]
-    other = re.search(r'<details[^>]*id="cell-mamujoco--halfcheetah-6x1--full--mappo"[^>]*>', document)
-    assert other is not None
-    assert " open" not in other[0]
-    assert '<section id="scorecard">' in document
-    assert document.count('<table class="results">') >= 4
-    # SVG keeps its shape: lines beside each other, not one inside the other.
-    curve = document[document.index("<svg") : document.index("</svg>")]
-    assert "<line" in curve
-    assert not re.search(r"<line[^>]*><(?!/line>)", curve)
-    assert len(re.findall(r'<polyline[^>]*class="seed"', curve)) == 5
+    return document, {name: unescape(value) for name, value in re.findall(r'data-(\w+)="([^"]*)"', opening)}
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
-def test_the_browser_would_tell(page: Path, tmp_path: Path) -> None:
-    """The same check on a page that throws an error and asks the network for a picture fails both ways."""
+@pytest.mark.parametrize("size", ["1300,900", "390,844"])
+def test_in_a_real_browser(page: Path, tmp_path: Path, size: str) -> None:
+    """No error, nothing blocked, nothing wider than the window; curves are drawn, switched, read off. Phone: dark."""
+    probed = tmp_path / "probed.html"
+    probed.write_text(page.read_text().replace("</body>", PROBE))
+    dark = size.startswith("390")
+    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
+    _, found = visit(probed, tmp_path, f"--window-size={size}", scheme)
+    assert (found["ready"], found["done"], found["errors"], found["blocked"]) == ("yes", "yes", "0", "0")
+    assert json.loads(found["width"])
+    assert json.loads(found["ink"]) == ("#e6e9ec" if dark else "#1d2327")
+    assert json.loads(found["paper"]) == ("rgb(21, 25, 29)" if dark else "rgb(255, 255, 255)")
+    # Seeds, mean, published: 5 + 1 + 1 of FP3O, 4 + 1 + 1 of MAPPO, 1 + 1 of the control; each has a seed 0.
+    assert [json.loads(found[name]) for name in ("all", "seed", "algorithm")] == [15, 12, 6]
+    assert json.loads(found["axis"]) == "hours"
+    name, hours, value = json.loads(found["tooltip"])
+    assert name == "FP3O, mean of 5 seeds"
+    assert float(hours) > 0
+    assert 0 < float(value.replace(",", "")) <= 4130
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+def test_the_browser_would_tell_and_a_link_unfolds_its_place(page: Path, tmp_path: Path) -> None:
+    """On a page that throws an error and asks the network for a picture the checks fail; links work all the same."""
     broken = page.read_text().replace("<main>", '<main><img src="http://localhost:9/x.png"/><script>missing()</script>')
     (tmp_path / "broken.html").write_text(broken)
-    document = dump(tmp_path / "broken.html", "", tmp_path)
-    opening = document[document.index("<html") : document.index("<head")]
-    assert 'data-errors="1"' in opening
-    assert 'data-blocked="1"' in opening
+    document, found = visit(tmp_path / "broken.html", tmp_path, fragment=SECTION)
+    assert (found["errors"], found["blocked"]) == ("1", "1")
+    opened = {name: " open" in text for text, name in re.findall(r'(<details[^>]*id="([^"]+)"[^>]*>)', document)}
+    assert [name for name, is_open in opened.items() if is_open] == [SECTION]
+    assert f"{SECTION.removesuffix('fp3o')}mappo" in opened

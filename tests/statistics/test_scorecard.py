@@ -69,6 +69,14 @@ def test_claims_are_numbered_without_gaps(card: dict[str, Any]) -> None:
     assert (cost_claim["words"], cost_claim["found"], cost_claim["needed"]) == ("not run", 0, 24)
 
 
+def test_claims_name_the_runs_they_rest_on(card: dict[str, Any]) -> None:
+    cells = {claim["name"]: set(claim["cells"]) for claim in card["claims"]}
+    row = {f"{CHEETAH}/{label}" for label in ("fp3o", "happo", "mappo", "ippo")}
+    assert cells["C1"] == row
+    assert cells["C18"] == {f"mpe/simple-reference/none/{label}" for label in ("fp3o", "mappo")}
+    assert cells["C6"] == set()  # cells that were not run are none of them
+
+
 def test_aggregates_use_the_papers_scale(card: dict[str, Any]) -> None:
     low, high = scorecard.scale("mamujoco", "halfcheetah-6x1")
     assert (low, high) == (2683.5, 4879.3)

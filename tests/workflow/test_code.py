@@ -35,7 +35,12 @@ def test_modules_are_found_through_packages_and_functions(tmp_path: Path) -> Non
 
 def test_a_package_that_is_run_is_its_main() -> None:
     found = code_of("fp3o.report", ROOT)
-    assert {"fp3o/report/__main__.py", "fp3o/report/script.js", "fp3o/statistics/scores.py"} <= set(found)
+    assert {
+        "fp3o/report/__main__.py",
+        "fp3o/report/templates/script.js",
+        "fp3o/report/templates/page.html.j2",
+        "fp3o/statistics/scores.py",
+    } <= set(found)
     assert not any("training" in name or name.startswith("paper_figures") for name in found)
 
 

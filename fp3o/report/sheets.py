@@ -1,0 +1,143 @@
+"""The report's small tables as data: a title, column names, rows of texts. Templates have the markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fp3o.config import algorithm_title
+from fp3o.statistics.cost import Cost
+from fp3o.statistics.cost import table as cost_table
+from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
+from fp3o.statistics.tables import Entry, fixed
+
+VERDICTS = ("consistent", "undecided", "differs (ours higher)", "differs (ours lower)", "not compared", "not run")
+
+
+class Sheet(NamedTuple):
+    """A plain table; the first `words` columns are text, the others numbers."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+    title: str = ""
+    note: str = ""
+
+
+def verdicts(card: Mapping[str, Any]) -> Iterator[Sheet]:
+    """How many cells of each verdict, by domain, sharing and algorithm."""
+    for name in ("domain", "sharing", "algorithm"):
+        groups = card[f"verdicts_by_{name}"]
+        if groups:
+            rows = [[group, *(str(counts.get(v, "·")) for v in VERDICTS)] for group, counts in groups.items()]
+            yield Sheet([f"by {name}", *VERDICTS], rows)
+
+
+def pooled(card: Mapping[str, Any]) -> Iterator[Sheet]:
+    """Order of the algorithms and scores over all complete rows of a domain."""
+    ranks = [
+        [
+            domain,
+            str(found["rows"]),
+            f"{found['mean_tau']:.2f} [{found['interval'][0]:.2f}, {found['interval'][1]:.2f}]",
+            f"{found['p']:.4f}",
+            f"{found['of_these_same_sign']} of {found['pairs_separated_in_the_paper']}",
+            f"{found['published_best_is_our_best']} of {found['rows']}",
+        ]
+        for domain, found in card["rank_agreement"].items()
+        if found is not None
+    ]
+    if ranks:
+        about = ("mean Kendall τ with the paper", "p by chance", "separated pairs with the same sign", "same best")
+        yield Sheet(["", "rows", *about], ranks, title="Order of the algorithms")
+    for domain, found in card["aggregates"].items():
+        if found["pooled"]:
+            rows = [
+                [algorithm_title(label), *map(_with_interval, values.values())]
+                for label, values in found["pooled"].items()
+            ]
+            names = [name.replace("_", " ") for name in next(iter(found["pooled"].values()))]
+            note = f"{len(found['rows'])} rows, {found['scale']}; 95 % stratified bootstrap."
+            yield Sheet(["", *names], rows, title=f"{domain}, pooled over rows", note=note)
+        better = found["probability_that_fp3o_is_better"]
+        if better:
+            rows = [[f"over {algorithm_title(o)}", _with_interval(v), str(v["rows"])] for o, v in better.items()]
+            yield Sheet([f"{domain}: P(FP3O better)", "value", "rows"], rows)
+
+
+def _with_interval(found: Mapping[str, Any]) -> str:
+    low, high = found["interval"]
+    bounds = f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else ""
+    return f"{found['value']:.2f}{bounds}"
+
+
+def costs(found: Sequence[Cost]) -> tuple[Sheet, Sheet]:
+    """Time and memory as ratios to MAPPO: the cells that were measured, and the others of the paper's table."""
+    header, rows, note = cost_table(found)
+    known = {one.cell for one in found}
+    measured, others = ([row for row in rows if (row[0] in known) is wanted] for wanted in (True, False))
+    return Sheet(header, measured, note=note), Sheet(header, others)
+
+
+def seeds(cell: CellRuns) -> Sheet:
+    """One line per seed, missing ones too."""
+    found = {run.seed: run for run in cell.runs}
+    rows: list[list[str]] = []
+    for seed in cell.planned.seeds:
+        run = found.get(seed)
+        if run is None:
+            rows.append([str(seed), "not run", *[""] * (len(REDUCTIONS) + 2)])
+            continue
+        status = run.document["status"]
+        if run.diverged:
+            where = run.document["diverged"]
+            status = f"diverged in iteration {where['iteration']} ({where['quantity']})"
+        numbers = [fixed(reduce(run, name), 2) for name in REDUCTIONS]
+        rows.append([str(seed), status, *numbers, fixed(run.episode_spread, 2), str(len(run.curve.value))])
+    return Sheet(["Seed", "Status", *REDUCTIONS, "spread over final episodes", "evaluations"], rows, words=2)
+
+
+def comparison(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Everything the verdict rests on."""
+    found = entry.comparison
+    assert found is not None
+    low, high, coverage = found.prediction
+    yield "ours", f"{fixed(found.ours.centre)} ± {fixed(found.ours.spread)} ({entry.count})"
+    yield "published", f"{found.published.text} ({found.published.label})"
+    yield "difference", f"{fixed(found.difference)}, 95 % interval {fixed(found.low)} … {fixed(found.high)}"
+    yield "in published spreads", fixed(found.standardised, 2) or "–"
+    yield "p after correction", f"{found.p:.4f}"
+    yield "equivalence margin", f"± {fixed(found.margin)}"
+    yield "a repetition should fall within", f"{fixed(low)} … {fixed(high)} ({100 * coverage:.1f} %)"
+    yield "percentile of the published value", f"{100 * found.percentile:.0f} % among papers made of our seeds"
+    yield "verdict", found.words
+
+
+def settings(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Settings and options of one seed; all seeds share the digest."""
+    yield "digest", document["digest"]
+    for part in ("settings", "options"):
+        yield from ((name, str(value)) for name, value in sorted(document[part].items()))
+
+
+def provenance(cell: CellRuns) -> Sheet:
+    """Where each run comes from and what it cost. Seeds trained in one process share its seconds."""
+    rows = []
+    for run in cell.runs:
+        volatile, git, path = run.document["volatile"], run.document["git"], run.document["path"]
+        seconds = ", ".join(f"{name} {value:.0f} s" for name, value in sorted(volatile["seconds"].items()))
+        gpu = volatile["peak_gpu_mib"]
+        memory = f"{volatile['memory_mib']:.0f} MiB" + (f", GPU {gpu:.0f} MiB" if gpu else "")
+        commit = "–" if git is None else git["commit"][:10] + (" (dirty)" if git["dirty"] else "")
+        device = f"{path['device']}, {path['mode']}, torch {path['torch']}"
+        stacked = f"{len(volatile['stacked_seeds'])} seeds in one process"
+        rows.append([str(run.seed), commit, device, stacked, seconds, memory, str(volatile["resumes"])])
+    return Sheet(["Seed", "Commit", "Device", "Stacking", "Time", "Memory", "Resumes"], rows, words=6)
+
+
+def versions(cell: CellRuns) -> Iterator[tuple[str, str]]:
+    """Engine, environment and packages of the first seed."""
+    first = cell.runs[0]
+    yield "engine", first.engine
+    for part in ("environment", "versions"):
+        yield from ((name, str(value)) for name, value in sorted(first.document[part].items()))
