@@ -369,12 +369,18 @@ def status(
     *,
     suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
     all_: Annotated[bool, arg(name="all", help="Show every cell, also those wholly done or wholly missing.")] = False,
+    verify: Annotated[bool, arg(help="Also check every file of every run here against its checksum.")] = False,
 ) -> int:
     """Show how far a suite has come: done, diverged, resumable, in DVC but not pulled, failed, missing, stale."""
-    from fp3o.workflow.status import examine, lines
+    from fp3o.workflow.status import damaged, examine, lines
+    from fp3o.workflow.store import Outcome
 
-    print("\n".join(lines(examine(config.load_suite(suite)), all_)))
-    return 0
+    text = lines(examine(config.load_suite(suite)), all_)
+    problems: list[str] = []
+    if verify:
+        count, problems = damaged(suite)
+        text.append(f"{count} runs checked, {len(problems)} damaged")
+    return _report(Outcome(text, problems))
 
 
 @app.command
@@ -454,7 +460,7 @@ def prune(
     suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
     delete: Annotated[bool, arg(help="Remove what is listed; without it nothing is touched.")] = False,
 ) -> int:
-    """List (and with --delete remove) superseded runs, leftovers and stored objects that nothing needs any more."""
+    """List (and with --delete remove) superseded and replaced runs, leftovers and stored objects nothing needs."""
     from fp3o.workflow.prune import prune as superseded
 
     config.repository()

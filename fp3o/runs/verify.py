@@ -29,6 +29,12 @@ class RunId(NamedTuple):
         """The run a run.json says it is."""
         return cls(document["cell"], document["digest"], document["seed"])
 
+    @classmethod
+    def at(cls, folder: Path) -> RunId:
+        """The run that belongs into a folder `…/<cell>/<digest>/seed-<k>`; seed −1 where that is not its name."""
+        seed = folder.name.removeprefix("seed-")
+        return cls("/".join(folder.parts[-6:-2]), folder.parts[-2], int(seed) if seed.isdecimal() else -1)
+
 
 def remedy(folder: Path) -> str:
     """How to replace a damaged run: the end of every message here."""

@@ -1,6 +1,6 @@
 """Behind `fp3o prune`: the one command that removes, after it has listed.
 
-prune(suite, delete=False)    superseded runs, leftovers and stored objects nothing needs; lines to print
+prune(suite, delete=False)    superseded and replaced runs, leftovers, stored objects nothing needs; lines to print
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import fcntl
 import json
 import shutil
 import time
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout, records
 from fp3o.runs.folder import Lock
+from fp3o.runs.verify import RunId, read_verified
 from fp3o.workflow import objects, store
 from fp3o.workflow.objects import STORE, TRACKED, Listing, Setup
 
@@ -43,9 +44,10 @@ class Run(NamedTuple):
 def prune(suite: config.Suite, delete: bool = False) -> list[str]:
     """List what is superseded, one line each; with `delete`, remove it.
 
-    A run is superseded by a later one of the same cell and seed with the settings planned now; scratch, once all its
-    seeds are finished. What is being trained is spared. An object of artifacts/ goes once neither dvc.lock nor the last
-    commit's needs it, so never in the same breath as its run. Runs saved earlier stay in git's history.
+    A run is superseded by a later one of the same cell and seed with the settings planned now, a run in replaced/ by a
+    later one that is here and unaltered, scratch once all its seeds are finished. What is being trained is spared. An
+    object of artifacts/ goes once neither dvc.lock nor the last commit's needs it, so never in the same breath as its
+    run. Runs saved earlier stay in git's history.
     """
     root = layout.suite_root(suite.name)
     if suite.name != TRACKED:
@@ -98,7 +100,35 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
                     lines.append(f"{block} ({_size(block) / 1e6:.1f} MB)")
                 if delete:
                     _remove(block, scratch)
-    return lines + _leftovers(runs, delete), gone
+    return lines + _replaced(root, planned, delete) + _leftovers(runs, delete), gone
+
+
+def _replaced(root: Path, planned: Mapping[str, str], delete: bool) -> list[str]:
+    """Old runs that `fp3o rerun` has kept (fp3o/workflow/replacing.py), each with its age."""
+    kept, runs = root / "replaced", root / "runs"
+    lines = []
+    for folder in sorted(kept.glob("*/*/*/*/*/seed-*.*")):
+        old = Run(str(folder.parents[1].relative_to(kept)), folder.parent.name, folder.name)
+        ended, seed = _ended(old, kept, {}), folder.name.partition(".")[0]
+        later = {Run(old.cell, digest, seed) for digest in (old.digest, planned.get(old.cell, old.digest))}
+        if ended is not None and any(_replaces(run, ended, runs) for run in later):
+            days = (datetime.now(UTC) - ended).days
+            lines.append(f"{folder} ({_size(folder) / 1e6:.1f} MB, {days} days old)")
+            if delete:
+                _remove(folder, kept)
+    return lines
+
+
+def _replaces(run: Run, ended: datetime, runs: Path) -> bool:
+    """Whether a run is here, later than that and unaltered."""
+    later = _ended(run, runs, {})
+    if later is None or later <= ended:
+        return False
+    try:
+        read_verified(runs / run.path, RunId.at(runs / run.path))
+    except UserError:
+        return False
+    return True
 
 
 def _older(run: Run, later: Run, runs: Path, locked: Listing) -> bool:
@@ -117,9 +147,10 @@ def _ended(run: Run, runs: Path, locked: Listing) -> datetime | None:
             return None
         content = found
     try:
-        return datetime.fromisoformat(json.loads(content)["volatile"]["ended"])
+        ended = datetime.fromisoformat(json.loads(content)["volatile"]["ended"])
     except (ValueError, KeyError, TypeError):
         return None
+    return ended if ended.tzinfo else None  # A time without its zone cannot be compared.
 
 
 @contextlib.contextmanager

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from fp3o import config
-from fp3o.runs import layout
+from fp3o.errors import UserError
+from fp3o.runs import layout, records
+from fp3o.runs.verify import RunId, read_verified
 from fp3o.workflow import guard, manifest
 
 State: TypeAlias = Literal["done", "diverged", "damaged", "resumable", "in DVC", "failed", "missing"]
@@ -59,6 +61,21 @@ def _state(document: Path, waiting: bool, resumable: bool, failed: bool) -> Stat
         except (ValueError, KeyError, TypeError, RecursionError):
             return "damaged"
     return "in DVC" if waiting else "resumable" if resumable else "failed" if failed else "missing"
+
+
+def damaged(suite: str) -> tuple[int, list[str]]:
+    """Check every run on disk, planned now or not, against the checksums in its run.json.
+
+    Returns how many there are, and for each that was altered or lost a file what is wrong and what to do.
+    """
+    folders = sorted(path.parent for path in (layout.suite_root(suite) / "runs").glob(f"*/*/*/*/*/*/{records.RUN}"))
+    problems = []
+    for folder in folders:
+        try:
+            read_verified(folder, RunId.at(folder))
+        except UserError as error:
+            problems.append(str(error))
+    return len(folders), problems
 
 
 def lines(cells: Iterable[CellStatus], everything: bool) -> list[str]:

@@ -134,8 +134,7 @@ def _finished_here(where: Setup) -> tuple[Listing, dict[str, str]]:
 
 def _checked_contents(folder: Path) -> dict[str, bytes]:
     """The contents of an unaltered run's files. Read once, checked and returned: a sweep may change them meanwhile."""
-    cell, digest, seed = "/".join(folder.parts[-6:-2]), folder.parts[-2], folder.name.removeprefix("seed-")
-    document = read_verified(folder, RunId(cell, digest, int(seed) if seed.isdecimal() else -1))
+    document = read_verified(folder, RunId.at(folder))
     contents = {name: (folder / name).read_bytes() for name in (*document["sha256"], records.RUN)}
     for name, checksum in document["sha256"].items():
         if hashlib.sha256(contents[name]).hexdigest() != checksum:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -140,6 +141,29 @@ def test_what_is_being_trained_is_spared(suite: config.Suite) -> None:
     prune(suite, delete=True)
     assert (unfinished / "resume.safetensors").exists()
     assert prune(suite) == []
+
+
+def test_a_replaced_run_goes_once_its_replacement_is_later_and_unaltered(suite: config.Suite) -> None:
+    def keep(seed: int, ended: str, number: int = 1) -> Path:
+        """As `fp3o rerun` leaves it."""
+        folder = publish(CELL, seed, ended=ended)
+        kept = layout.suite_root("paper") / "replaced" / folder.relative_to(objects.runs_folder())
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        return folder.rename(kept.with_name(f"{kept.name}.{number}"))
+
+    offered = [keep(0, OLD, 1), keep(0, OLD, 2)]
+    spared = [keep(0, NEW, 3), keep(1, OLD), keep(2, OLD), keep(3, "then"), keep(4, "2025-01-01T00:00:00")]
+    for seed in (0, 2, 3, 4):
+        place = publish(CELL, seed)  # of seed 1 there is none
+        if seed == 2:
+            (place / "evaluations.csv").write_text("altered")
+    lines = prune(suite)
+    assert [line.split(" (")[0] for line in lines] == [str(folder) for folder in offered]
+    assert all(re.search(r" \(\d+\.\d MB, \d+ days old\)$", line) for line in lines)
+    assert all(folder.exists() for folder in offered)
+    prune(suite, delete=True)
+    assert not any(folder.exists() for folder in offered)
+    assert all((folder / "run.json").exists() for folder in spared)
 
 
 def test_files_of_killed_writers_are_leftovers_once_they_are_old(

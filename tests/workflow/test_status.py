@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import fake_trainer
 import pytest
 
 from fp3o import cli, config
-from fp3o.runs import checkpoint, layout
+from fp3o.runs import checkpoint, layout, records
 from fp3o.workflow import guard, jobs, manifest, status
 
 
@@ -75,3 +76,34 @@ def test_a_run_json_that_cannot_be_read_is_a_state(suite: config.Suite) -> None:
     document(suite, first, 0).write_text('{"status": "fin')
     assert status.examine(suite)[0].seeds[0] == "damaged"
     assert status.lines(status.examine(suite), everything=False)[-1].startswith("1 damaged, ")
+
+
+def test_verify_names_the_damaged_runs(suite: config.Suite, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, seeds = suite.runs()[0]
+    runs = layout.suite_root("smoke") / "runs"
+    folders = []
+    for seed in seeds:
+        folder = layout.run_directory(runs, plan, seed)
+        document = fake_trainer.write_files(folder, plan, seed, (seed,), 0)
+        sums = {path.name: records.sha256_of(path) for path in folder.iterdir() if path.name != records.RUN}
+        records.write_run(folder / records.RUN, {**document, "sha256": sums})
+        folders.append(folder)
+
+    def verify() -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as left:
+            cli.main(["status", "--suite", "smoke", "--verify"])
+        shown = capsys.readouterr()
+        return left.value.code, shown.out.splitlines()[-1], shown.err
+
+    assert verify() == (0, "2 runs checked, 0 damaged", "")
+    with (folders[1] / "iterations.csv").open("a") as file:
+        file.write("\n")
+    code, last, error = verify()
+    assert (code, last) == (1, "2 runs checked, 1 damaged")
+    assert error.startswith(f"fp3o: {folders[1] / 'iterations.csv'} does not match run.json")
+    assert error.count("\n") == 1
+    (folders[1] / "iterations.csv").unlink()
+    folders[0].rename(folders[0].with_name("seed-7"))  # another run's place
+    code, last, error = verify()
+    assert (code, last, error.count("\n")) == (1, "2 runs checked, 2 damaged", 2)
+    assert "its seed is 0, not 7" in error
