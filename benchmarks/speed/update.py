@@ -30,7 +30,8 @@ from fp3o.config.settings import Settings
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.networks.sharing import sharing
 from fp3o.training.allocator import reuse_freed_memory
-from fp3o.training.execution import GraphStepper, compiled
+from fp3o.training.compiling import compiled
+from fp3o.training.execution import GraphStepper
 from fp3o.training.randomness import Draws
 from fp3o.training.samples import agent_rows, pack, unit_rows
 from fp3o.training.step import Compiler, Kind, Stepper, TurnData

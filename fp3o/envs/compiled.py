@@ -14,32 +14,21 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import config as numba_settings
 
+from fp3o.caches import folder_for
+
 settings: Any = numba_settings
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @functools.cache
 def cache_folder(package: Path) -> str:
-    """Where machine code is kept: beside the engine's sources, in the user's cache, or nowhere ("") if neither can be.
+    """Where machine code is kept; nowhere ("") if no folder can be written.
 
-
-    Never in a shared temporary folder, where others could leave code for us to run.
     Named after the sources, because numba's own check misses a change in a function that a cached one calls.
     """
     sources = (Path(__file__), *sorted(package.glob("*.py")))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
-    user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    bases = [Path(chosen)] if chosen else [package / "__pycache__", Path(user) / "fp3o"]
-    for base in bases:
-        folder = base / f"numba-{digest}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            return str(folder)
-    return ""
+    return str(folder_for(package, f"numba-{digest}", os.environ.get("NUMBA_CACHE_DIR")) or "")
 
 
 def compiled(function: Function, parallel: bool = False) -> Function:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import tempfile
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args
 
 import torch
-import torch._inductor
 from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
 from fp3o.config import Plan
 from fp3o.errors import UserError
+from fp3o.training.compiling import ahead_of_time, compiled
 from fp3o.training.graphs import capture
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
@@ -150,51 +148,6 @@ def why_not_compiled() -> str | None:
 
 def _identity(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Shapes never change within a run, so everything is specialised to them."""
-    torch._dynamo.config.trace_autograd_ops = True  # a step takes its gradient inside the compiled function
-    return torch.compile(function, dynamic=False, fullgraph=True)
-
-
-def ahead_of_time(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For a function of tensors, dictionaries of them and None, whose shapes and strides never change.
-
-    torch.compile makes sure of that at every call, which costs 0.1 ms, as much as three forward passes of a policy.
-    """
-    run: Callable[[list[Tensor]], Any] | None = None
-
-    def call(*arguments: Any) -> Any:
-        nonlocal run
-        if run is None:
-            run = _program(function, arguments)
-        return run(_tensors(arguments))
-
-    return call
-
-
-def _tensors(arguments: tuple[Any, ...]) -> list[Tensor]:
-    return [x for a in arguments if a is not None for x in (a.values() if isinstance(a, dict) else (a,))]
-
-
-def _program(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[list[Tensor]], Any]:
-    class Module(torch.nn.Module):
-        def forward(self, *tensors: Tensor) -> Any:
-            left = iter(tensors)
-            return function(
-                *(
-                    {k: next(left) for k in a} if isinstance(a, dict) else None if a is None else next(left)
-                    for a in arguments
-                )
-            )
-
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # torch's own, about its pytrees
-        exported = torch.export.export(Module(), tuple(_tensors(arguments)))
-        package = torch._inductor.aoti_compile_and_package(exported, package_path=f"{folder}/program.pt2")
-        run: Callable[[list[Tensor]], Any] = torch._inductor.aoti_load_package(package).loader.boxed_run
-        return run
 
 
 class GraphStepper(Stepper):

@@ -24,7 +24,8 @@ from fp3o.errors import UserError
 from fp3o.networks import stacked
 from fp3o.networks.sharing import sharing
 from fp3o.training import execution
-from fp3o.training.execution import ComputePath, GraphStepper, ahead_of_time, compiled
+from fp3o.training.compiling import ahead_of_time, compiled
+from fp3o.training.execution import ComputePath, GraphStepper
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collector
 from fp3o.training.step import Compiler, Stepper

@@ -24,8 +24,9 @@ from fp3o.errors import UserError
 from fp3o.networks.sharing import sharing
 from fp3o.runs.interrupt import Interrupted
 from fp3o.training import execution, loop, resident
+from fp3o.training.compiling import compiled
 from fp3o.training.evaluate import Evaluator
-from fp3o.training.execution import ComputePath, compiled, place_to_act
+from fp3o.training.execution import ComputePath, place_to_act
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
 from fp3o.training.rollout import Collector
