@@ -30,6 +30,7 @@ from fp3o.runs.interrupt import Interrupt
 from fp3o.runs.records import CsvLog, Value
 from fp3o.training import memory
 from fp3o.training.allocator import reuse_freed_memory
+from fp3o.training.compiling import WORK
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.execution import ComputePath, choose
 from fp3o.training.progress import Progress
@@ -155,6 +156,7 @@ class Run:
         steps_each = settings.rollout_length * settings.rollout_threads
         begun = self.volatile["seconds"]["total"]
         if progress is not None:
+            WORK.tell = progress.compiling
             progress.begin(self.iteration * steps_each)
             resumed = f"; goes on after iteration {self.iteration}" if self.iteration else ""
             progress.say(f"updates {self.path.mode} on {self.path.device}: {self.path.reason}{resumed}")

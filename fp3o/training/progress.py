@@ -11,8 +11,10 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+from rich.table import Column
+from rich.text import Text
 
 from fp3o.errors import UserError
 
@@ -40,6 +42,7 @@ class Progress:
         self._last_evaluation = ""
         self._steps = 0
         self._begun = (0.0, 0)  # time and steps at which this process started: a resumed run has a head start
+        self._compiling: tuple[float, int] | None = None  # since when, and the number of the program
         self._last_line = -_SECONDS_BETWEEN_LINES
         self._writers: dict[int, Any] = {}
         self._tensorboard = tensorboard
@@ -52,13 +55,13 @@ class Progress:
                 TextColumn("{task.description}"),
                 BarColumn(bar_width=None),
                 TaskProgressColumn(),
-                TextColumn("{task.fields[rate]}"),
+                _RateColumn(self._rate_text),
                 TextColumn("ETA"),
                 TimeRemainingColumn(),
                 TextColumn("{task.fields[evaluation]}"),
             ]
             self._bar = RichProgress(*columns, console=Console(file=self._stream), speed_estimate_period=120)
-            self._task = self._bar.add_task(self.label, total=self.total_steps, rate="", evaluation="")
+            self._task = self._bar.add_task(self.label, total=self.total_steps, evaluation="")
             self._bar.start()
         return self
 
@@ -77,11 +80,26 @@ class Progress:
         if self._bar is not None:
             self._bar.reset(self._task, completed=steps, total=self.total_steps)
 
+    def compiling(self, number: int) -> None:
+        """The program of this number is being compiled; rates begin after the iteration that needs it."""
+        since = self._clock() if self._compiling is None else self._compiling[0]
+        self._compiling = since, number
+        if self._bar is not None:
+            self._bar.refresh()
+        elif self._clock() - self._last_line >= _SECONDS_BETWEEN_LINES:
+            self._last_line = self._clock()
+            self.say(f"{self.label}: {self._rate_text()}")
+
     def advance(self, steps: int) -> None:
         """Now at this many steps per seed."""
         self._steps = steps
+        if self._compiling is not None:
+            self._compiling = None
+            self._begun = (self._clock(), steps)
+            if self._bar is not None:
+                self._bar.reset(self._task, completed=steps, total=self.total_steps)
         if self._bar is not None:
-            self._bar.update(self._task, completed=steps, rate=self._rate_text(), evaluation=self._last_evaluation)
+            self._bar.update(self._task, completed=steps, evaluation=self._last_evaluation)
         elif self._clock() - self._last_line >= _SECONDS_BETWEEN_LINES or steps >= self.total_steps:
             self._last_line = self._clock()
             left = self._seconds_left()
@@ -124,12 +142,26 @@ class Progress:
         return steps / seconds if seconds > 0 and steps > 0 else None
 
     def _rate_text(self) -> str:
+        if self._compiling is not None:
+            since, number = self._compiling
+            return f"compiling (program {number}), {self._clock() - since:.0f} s"
         rate = self._rate()
         return "" if rate is None else f"{rate:,.0f} steps/s"
 
     def _seconds_left(self) -> float | None:
         rate = self._rate()
         return None if rate is None else (self.total_steps - self._steps) / rate
+
+
+class _RateColumn(ProgressColumn):
+    """A text that is asked for whenever the bar is drawn."""
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._text = text
+
+    def render(self, task: Task) -> Text:
+        return Text(self._text())
 
 
 def _duration(seconds: float) -> str:

@@ -47,6 +47,38 @@ def test_lines_are_limited_and_count_this_process_only() -> None:
     ]
 
 
+def test_rates_begin_after_compiling() -> None:
+    clock, stream = Clock(), io.StringIO()
+    with Progress("cell", 10_000, stream=stream, clock=clock) as progress:
+        progress.begin(0)
+        progress.compiling(1)
+        clock.now += 20
+        progress.compiling(2)  # too soon for another line
+        clock.now += 25
+        progress.compiling(3)
+        clock.now += 60
+        progress.advance(1_000)
+        clock.now += 30
+        progress.advance(4_000)
+    assert stream.getvalue().splitlines() == [
+        "cell: compiling (program 1), 0 s",
+        "cell: compiling (program 3), 45 s",
+        "cell: 1,000 of 10,000 steps (10 %)",
+        "cell: 4,000 of 10,000 steps (40 %), 100 steps/s, ETA 0:01:00",
+    ]
+
+
+def test_a_bar_counts_the_seconds_of_compiling() -> None:
+    clock, stream = Clock(), Terminal()
+    with Progress("the-cell", 100, stream=stream, clock=clock) as progress:
+        progress.begin(0)
+        progress.compiling(1)
+        clock.now += 7
+        progress.compiling(2)
+        progress.advance(50)
+    assert "compiling (program 2), 7 s" in stream.getvalue()
+
+
 def test_a_bar_on_a_terminal() -> None:
     clock, stream = Clock(), Terminal()
     with Progress("the-cell", 100, stream=stream, clock=clock) as progress:
