@@ -181,7 +181,9 @@ def _program(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callab
             if kept is not None and kept.exists():
                 with contextlib.suppress(Exception):  # damaged: it is made anew
                     return _load(kept)
-            torch._inductor.aoti_compile_and_package(exported, package_path=f"{made}/program.pt2")
+            # torch adds to this setting and leaves it so; what is compiled later would not be found in the cache again.
+            with torch._inductor.config.patch("aot_inductor.metadata", {}):
+                torch._inductor.aoti_compile_and_package(exported, package_path=f"{made}/program.pt2")
             if kept is None:
                 return _load(Path(made, "program.pt2"))
             write_atomically(kept, Path(made, "program.pt2").read_bytes())

@@ -154,6 +154,7 @@ def test_a_rollout_collected_compiled_is_the_eager_one(cell: str) -> None:
     paths = ((eager, eager), (compiled, acting))
     one, other = (collect(plan, *path).rollout._asdict() for path in paths)
     agree([{k: x for k, x in one.items() if x is not None}], [{k: x for k, x in other.items() if x is not None}])
+    assert not torch._inductor.config.aot_inductor.metadata, "later programs would not be found in the cache"
 
 
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
