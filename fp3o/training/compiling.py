@@ -7,7 +7,6 @@ the cache.
 from __future__ import annotations
 
 import contextlib
-import copy
 import fcntl
 import functools
 import hashlib
@@ -98,7 +97,7 @@ def _compile(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[...,
     """torch's own compiler; a cache that it cannot read is made anew."""
     with making(f"{graph.graph}{[_kind(x) for x in inputs]}"):
         try:
-            return _inductor(copy.deepcopy(graph), inputs)
+            return _inductor(graph, inputs)
         except Exception:
             folder = cache_folder()
             if folder is None or not folder.name.startswith(OURS):
