@@ -1,4 +1,4 @@
-"""Simulators behind one protocol; `make` is the only way in."""
+"""Simulators behind one interface (`BatchEnv`); `make` builds them all."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ def make(
     threads: int = 1,
     options: Any = None,
 ) -> BatchEnv:
-    """A batch of `slots` environments; `options`: the domain's dataclass of fp3o.envs.options (default: paper's)."""
+    """A batch of `slots` environments of one task.
+
+    threads: CPU threads of the simulator; 0: as many as pay. options: the domain's dataclass of fp3o.envs.options;
+    None: the paper's.
+    """
     if domain not in OPTIONS:
         raise unknown("domain", domain, OPTIONS)
-    # Imported on demand: MuJoCo, numba and PettingZoo are heavy, and a run needs one of them.
+    # Imported on demand: MuJoCo, numba and PettingZoo take seconds to import, and a run needs only one of them.
     module = importlib.import_module(f"fp3o.envs.{domain}")
     chosen = OPTIONS[domain]() if options is None else options
     return cast(BatchEnv, module.make(task, slots, auto_reset=auto_reset, threads=threads, options=chosen))

@@ -1,4 +1,4 @@
-"""Book-keeping of the engines that are pure NumPy: seeds, returns, auto-reset, freezing, save and load."""
+"""What the pure NumPy engines have in common: seeds, returns, auto-reset, freezing, saving and loading."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from fp3o.envs.draws import uniform_draws
 from fp3o.envs.interface import Bools, Doubles, EnvSpec, Episode, Snapshot, Transition
 from fp3o.errors import UserError
 
-# How a slot's episode ended; with auto-reset every slot is always running.
+# Values of `_ending`: how a slot's episode ended. With auto-reset every slot is always running.
 RUNNING, TERMINATED, TRUNCATED = 0, 1, 2
 
 
 class Outcome(NamedTuple):
-    """What one step of the game yields; rows of slots that have ended already do not matter."""
+    """The result of one step of the game; rows of frozen slots are ignored."""
 
     reward: Doubles  # [N, A] what agents are trained on
-    score: Doubles  # [N] what the episode's return adds up
+    score: Doubles  # [N] summed over steps it is the episode's return
     terminated: Bools  # [N]
     truncated: Bools  # [N]
 
 
 class ArrayEngine(ABC):
-    """A BatchEnv whose game is four small functions on arrays."""
+    """A BatchEnv whose game is given by `_begin`, `_advance`, `_look` and `_arrays` of a subclass."""
 
     domain: str
-    # Part of a return that is one agent's: 1/A where the score is a sum over agents (MPE), else 1.
     share_of_agent = 1.0
+    """return_per_agent / total_return: 1/A where the score is a sum over agents (MPE), else 1."""
 
     def __init__(self, task: str, spec: EnvSpec, slots: int, auto_reset: bool, options: Any) -> None:
         self.task = task
@@ -42,7 +42,7 @@ class ArrayEngine(ABC):
         self.auto_reset = auto_reset
         self.options = options
         self._seeds = np.zeros(slots, dtype=np.uint64)
-        self._episodes = np.zeros(slots, dtype=np.int64)  # number of the running episode of each slot
+        self._episodes = np.zeros(slots, dtype=np.int64)  # number of each slot's current episode
         self._lengths = np.zeros(slots, dtype=np.int64)
         self._returns = np.zeros(slots)
         self._ending = np.full(slots, RUNNING, dtype=np.int64)
@@ -50,15 +50,15 @@ class ArrayEngine(ABC):
 
     @abstractmethod
     def _begin(self, rows: NDArray[np.int64]) -> None:
-        """Draw start states of these slots."""
+        """Draw the start states of these slots."""
 
     @abstractmethod
     def _advance(self, actions: NDArray[Any], running: Bools) -> Outcome:
-        """Check the actions and move every running slot by one step."""
+        """Check the actions, then advance every running slot by one step."""
 
     @abstractmethod
     def _look(self) -> Snapshot:
-        """What agents see now."""
+        """What the agents see now."""
 
     @abstractmethod
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -68,7 +68,7 @@ class ArrayEngine(ABC):
         """Called after `_arrays` have been overwritten by a saved state."""
 
     def _uniforms(self, rows: NDArray[np.int64], count: int) -> Doubles:
-        """[count, rows] uniform numbers of each slot's running episode."""
+        """Random numbers in [0, 1) for the current episodes of these slots, [count, rows]."""
         return uniform_draws(self._seeds[rows], self._episodes[rows], count)
 
     def reset(self, seeds: NDArray[np.uint64]) -> Snapshot:
@@ -88,18 +88,15 @@ class ArrayEngine(ABC):
         frozen = not (self.auto_reset or running.all())
         reward, score, terminated, truncated = self._advance(actions, running)
         if frozen:
-            # Frozen slots earn nothing and stay marked the way they ended.
             reward = np.where(running[:, None], reward, 0.0)
             score = np.where(running, score, 0.0)
-            terminated = np.where(running, terminated, self._ending == TERMINATED)
-            truncated = np.where(running, truncated, self._ending == TRUNCATED)
+            terminated, truncated = terminated & running, truncated & running
         self._returns += score
         self._lengths += running
-        over = terminated | truncated
-        if not over.any():
+        ended = np.flatnonzero(terminated | truncated)
+        if not len(ended):
             return Transition(self._look(), reward, terminated, truncated, None, [])
         final = _copied(self._look())
-        ended = np.flatnonzero(over & running)
         episodes = [
             Episode(slot, total, total * self.share_of_agent, length, won=None)
             for slot, total, length in zip(
@@ -108,7 +105,7 @@ class ArrayEngine(ABC):
         ]
         if not self.auto_reset:
             self._ending[ended] = np.where(terminated[ended], TERMINATED, TRUNCATED)
-        elif len(ended):
+        else:
             self._episodes[ended] += 1
             self._lengths[ended] = 0
             self._returns[ended] = 0.0
@@ -159,14 +156,9 @@ class ArrayEngine(ABC):
             "options": asdict(self.options),
         }
 
-    def close(self) -> None:  # noqa: B027 (part of the protocol)
-        """Nothing is held outside this process."""
+    def close(self) -> None:  # noqa: B027 (part of the interface)
+        """Nothing to end or free."""
 
 
-def _copied(view: Snapshot) -> Snapshot:
-    return Snapshot(
-        view.observation.copy(),
-        view.state.copy(),
-        view.alive.copy(),
-        None if view.available is None else view.available.copy(),
-    )
+def _copied(snapshot: Snapshot) -> Snapshot:
+    return Snapshot(*(None if array is None else array.copy() for array in snapshot))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What callers may hand to an engine, checked once and reported in one line."""
+"""Checks of what callers pass to an engine; a mistake is a UserError of one line."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from fp3o.errors import UserError
 
 
 def checked_slots(slots: int) -> int:
-    """At least one environment."""
+    """The number of environments, checked to be at least one."""
     if slots < 1:
         raise UserError(f"number of environments is {slots}; allowed: 1 or more")
     return slots
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def checked_threads(threads: int, slots: int, least: int) -> int:
-    """The number asked for, or (0) as many as this process may use with at least `least` slots each."""
+    """The number of threads asked for or, for 0, as many as there are processors but with `least` slots or more
+    each."""
     if threads < 0:
         raise UserError(f"number of threads is {threads}; allowed: 1 or more, or 0 to let the engine choose")
     return min(threads, slots) if threads else max(1, min(processors(), slots // least))
 
 
 def checked_seeds(seeds: NDArray[Any], slots: int) -> Seeds:
-    """One unsigned 64-bit seed per slot, as a private copy."""
+    """A copy of the seeds, checked to be one unsigned 64-bit integer per slot."""
     given = np.asarray(seeds)
     if given.shape != (slots,) or given.dtype.kind not in "ui":
         raise UserError(f"seeds are {given.dtype} {given.shape}; allowed: unsigned 64-bit integers of shape ({slots},)")
@@ -40,7 +41,7 @@ def checked_seeds(seeds: NDArray[Any], slots: int) -> Seeds:
 
 
 def checked_choices(actions: NDArray[Any], choices: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Categorical actions [N, A, sub-actions]; `choices`, of that shape, says how many each agent really has."""
+    """Categorical actions [N, A, sub-actions], each checked to be less than the number of choices at its place."""
     given = np.asarray(actions)
     if given.dtype.kind not in "iu":
         raise UserError(f"actions are {given.dtype}; allowed: integers of shape {choices.shape}")
@@ -49,7 +50,7 @@ def checked_choices(actions: NDArray[Any], choices: NDArray[np.int64]) -> NDArra
             f"actions have shape {given.shape}; allowed: {choices.shape} (environments, agents, sub-actions)"
         )
     whole = given.astype(np.int64, copy=False)
-    # As unsigned numbers negative ones are huge: one comparison finds both kinds of nonsense.
+    # Read as unsigned, negative numbers are huge: one comparison finds those too.
     if (whole.view(np.uint64) >= choices.view(np.uint64)).any():
         slot, agent, part = (int(i) for i in np.argwhere((whole < 0) | (whole >= choices))[0])
         raise UserError(
@@ -60,7 +61,7 @@ def checked_choices(actions: NDArray[Any], choices: NDArray[np.int64]) -> NDArra
 
 
 def checked_reals(actions: NDArray[Any], agents: int, size: int, slots: int) -> NDArray[np.float64]:
-    """Gaussian actions [N, A, dims], finite."""
+    """Gaussian actions [N, A, dimensions], checked to be finite."""
     given = np.asarray(actions)
     shape = (slots, agents, size)
     if given.dtype.kind not in "fiu":

@@ -1,4 +1,4 @@
-"""numba's decorators as the engines use them: without the interpreter lock, cached on disk."""
+"""numba's decorators as the engines use them: the interpreter lock released, machine code cached on disk."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @functools.cache
 def cache_folder(package: Path) -> str:
-    """Where machine code is kept; nowhere ("") if no folder can be written.
+    """Folder for machine code; "" if none can be written to.
 
-    Named after the sources, because numba's own check misses a change in a function that a cached one calls.
+    Its name has a digest of the sources, because numba does not notice a change in a function that a cached one calls.
     """
     sources = (Path(__file__), *sorted(package.glob("*.py")))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
@@ -32,7 +32,8 @@ def cache_folder(package: Path) -> str:
 
 
 def compiled(function: Function, parallel: bool = False) -> Function:
-    """Compile on first use. No fastmath: the same actions give the same bits. Nothing is ever divided by zero."""
+    """Compile on first use. Without fastmath, so that results are reproducible bit for bit. Division by zero is not
+    checked (numba's error model "numpy"): the engines never divide by zero."""
     folder = cache_folder(Path(function.__code__.co_filename).parent)
     before = settings.CACHE_DIR
     # numba looks the folder up when a function is decorated; other packages' functions keep theirs.
@@ -45,13 +46,14 @@ def compiled(function: Function, parallel: bool = False) -> Function:
 
 
 def in_parallel(function: Function) -> Function:
-    """`compiled`, with the rounds of a prange loop spread over `use_threads` threads."""
+    """Like `compiled`, with the iterations of prange loops spread over the threads of `use_threads`."""
     return compiled(function, parallel=True)
 
 
 @contextlib.contextmanager
 def use_threads(threads: int) -> Iterator[None]:
-    """Threads of the next parallel call, as many as numba may start; one call at a time, which is all it can do."""
+    """Number of threads of the parallel calls inside (at most as many as numba started). One such block at a time, as
+    numba's workqueue cannot run two parallel calls at once."""
     if "NUMBA_THREADING_LAYER" not in os.environ:
         settings.THREADING_LAYER = "workqueue"  # idle threads sleep; OpenMP's spin and do not survive a fork
     with _ONE_AT_A_TIME:
@@ -63,5 +65,5 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def inlined(function: Function) -> Function:
-    """Becomes part of its only caller: passing all the tables to it would cost more than its work."""
+    """Compiled as part of its caller: passing all its tables as arguments would cost more than its work."""
     return cast(Function, numba.njit(nogil=True, error_model="numpy", inline="always")(function))

@@ -1,4 +1,4 @@
-"""What a domain is, in one table: options, revision, scoring rule, titles, memory. Imports no simulator."""
+"""The domains in one table: options, engine revision, scoring rule, title, memory. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ Reduction = Literal["final", "last-10-mean", "last-10-median"]
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a domain's evaluations become the number in the table, fixed before anything was run."""
+    """The scoring rule of a domain: from episodes to the number in the table. Fixed before anything was run."""
 
     metric: Metric
+    """Of an episode."""
     reduction: Reduction
+    """From a run's evaluations (their means over episodes) to its score; final: of the final policy's episodes."""
     statistic: Literal["mean", "median"]
+    """Over seeds."""
     words: str
-    """The same for readers; stands beside every table."""
+    """The rule for readers; printed below every table."""
     margin: float | None = None
-    """Half-width of "the same" for the equivalence test; None: the larger of 10 % and one published spread."""
+    """Of the equivalence test; None: the larger of 10 % of the published value and its standard deviation."""
 
 
 RETURN = Scoring(
@@ -52,28 +55,31 @@ RETURN_PER_AGENT = Scoring(
 
 @dataclass(frozen=True)
 class Domain:
-    """A family of tasks behind one engine."""
+    """A family of tasks simulated by one engine."""
 
     title: str
     options: type[Any]
+    """The dataclass of fp3o.envs.options."""
     revision: int
-    """Of the engine; bumped by hand when its numbers change (a pinned digest test per engine notices). Part of every
-    run's digest."""
+    """Version of the engine's numbers, part of every run's digest. Raised by hand when they change; a test per engine
+    compares them with pinned ones."""
     slot_kib: int
-    """Memory of one environment, from above: what a thousand of them add to a process."""
+    """Upper bound of one environment's memory in KiB: what a thousand of them add to a process, divided by 1000."""
     scoring: Scoring = RETURN
     published: bool = False
     """Whether the paper has numbers."""
     episode: int = 0
-    """Steps of every episode, where all have the same: a rollout of a multiple starts and ends with one."""
+    """Length of every episode in steps, where all are equally long; 0 where they are not. A rollout of a multiple of it
+    starts and ends with an episode."""
     drawn: bool = False
     """Whether fp3o.render can draw it."""
     package: str = ""
-    """Package whose version decides numbers although the engine's revision stays."""
+    """Package whose version may change results without a new engine revision; tables mention it."""
     real_backend: str = ""
-    """Backend that is the game the paper played, where ours is another."""
+    """Value of the option `backend` with which the paper's own simulator is used; "": the engine is equivalent to
+    it."""
     backends: dict[str, int] = field(default_factory=dict)
-    """Revisions of other backends, by the option `backend`."""
+    """Revisions of engines that other values of the option `backend` choose."""
 
 
 DOMAINS: dict[str, Domain] = {
@@ -106,7 +112,7 @@ DOMAINS: dict[str, Domain] = {
 
 
 def published_domains() -> tuple[str, ...]:
-    """Those the paper has numbers of, in its order."""
+    """Domains that the paper has numbers for, in its order."""
     return tuple(name for name, domain in DOMAINS.items() if domain.published)
 
 
@@ -115,5 +121,5 @@ REVISIONS: dict[str, int] = {name: domain.revision for name, domain in DOMAINS.i
 
 
 def revision(domain: str, options: Any) -> int:
-    """Of the engine that these options choose."""
+    """The revision of the engine that these options choose."""
     return DOMAINS[domain].backends.get(getattr(options, "backend", ""), REVISIONS[domain])

@@ -1,4 +1,4 @@
-"""Start states of many slots at once: uniform numbers that depend on the slot's seed and the episode's number alone."""
+"""Random numbers for the start states of many slots at once; they depend on slot seed and episode number alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from fp3o.envs.interface import Doubles, Seeds
 
-# SplitMix64 (Steele, Lea & Flood 2014): a hash of a counter, so that resetting 128 worlds is some ten array operations;
-# the same from 128 NumPy generators would cost more than the physics of the episode.
+# SplitMix64 (Steele, Lea & Flood 2014), a hash of a counter: resetting 128 slots takes some ten array operations,
+# whereas 128 NumPy generators would cost more than the physics of the episode.
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
@@ -23,7 +23,7 @@ def _mixed(numbers: Seeds) -> Seeds:
 
 
 def uniform_draws(seeds: Seeds, episodes: NDArray[np.int64], count: int) -> Doubles:
-    """[count, slots] numbers in [0, 1): column i belongs to episode episodes[i] of the slot with seed seeds[i]."""
+    """Numbers in [0, 1), [count, slots]: column i is for episode number episodes[i] of the slot with seed seeds[i]."""
     keys = _mixed(_mixed(seeds) + _INCREMENT * (episodes + 1).astype(np.uint64))
     counters = _INCREMENT * np.arange(1, count + 1, dtype=np.uint64)
     shift, scale = _TO_DOUBLE

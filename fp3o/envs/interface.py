@@ -1,7 +1,7 @@
-"""The one protocol between simulators and the learner: a batch of N environments stepped on arrays.
+"""The interface between simulators and the learner: a batch of N environments (slots) that advance together, on arrays.
 
-Axes, always in this order: N environment slot, A agent, then features. Agents with shorter observations or fewer
-actions are zero-padded; `available` (categorical) or `ActionSpec.used` (Gaussian) masks what does not exist.
+Axes, always in this order: N slot, A agent, then features. Agents with shorter observations or fewer actions are padded
+with zeros; `available` (categorical) or `ActionSpec.used` (Gaussian) tells what exists.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Seeds: TypeAlias = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """What one agent's action looks like; the same for all agents after padding."""
+    """The kind and size of one agent's action; the same for all agents, as shorter ones are padded."""
 
     kind: Literal["gaussian", "categorical"]
     sizes: tuple[int, ...]
     """Gaussian: one entry, the number of dimensions. Categorical: choices per sub-action (several = multi-discrete)."""
     used: tuple[int, ...] | None = None
-    """Gaussian only: true number of dimensions per agent, where agents differ (the rest is padding)."""
+    """Gaussian only: each agent's own number of dimensions, the rest being padding; None: all agents use all."""
 
     @property
     def parameters(self) -> int:
@@ -50,7 +50,7 @@ class EnvSpec:
     action: ActionSpec
     episode_limit: int
     agent_types: tuple[int, ...]
-    """Kind of each agent (stalker 0, zealot 1 …): what sharing by type follows."""
+    """Type of each agent (stalker 0, zealot 1 …), for sharing by type."""
     has_wins: bool = False
     """Whether an episode is won or lost (SMAC); otherwise its return is the score."""
     exact_resume: bool = True
@@ -58,48 +58,61 @@ class EnvSpec:
 
 
 class Snapshot(NamedTuple):
-    """What agents and critics see. Arrays may be reused by the next step: copy what must last."""
+    """What agents and critics see. The next step may overwrite the arrays: copy what is needed longer."""
 
     observation: Floats  # [N, A, O]
     state: Floats  # [N, A, S] critic input, one per agent
-    alive: Bools  # [N, A]
+    alive: Bools  # [N, A] whether the agent still takes part
     available: Bools | None  # [N, A, D] legal choices, D = ActionSpec.parameters; None for Gaussian actions
 
 
 class Episode(NamedTuple):
-    """Statistics of an episode that has just ended."""
+    """An episode that has just ended."""
 
     slot: int
     total_return: float
     """Sum over time of the team reward (what agents are trained on)."""
     return_per_agent: float
-    """The same averaged over agents where the team reward is a sum over agents (MPE); equal to it elsewhere."""
+    """total_return divided by the number of agents where the team reward is their sum (MPE); else equal to it."""
     length: int
+    """In steps."""
     won: bool | None
+    """None where episodes are neither won nor lost."""
 
 
 class Transition(NamedTuple):
-    """The result of one step. A slot that ended has been reset already (unless auto_reset is off)."""
+    """The result of one step.
 
-    snapshot: Snapshot  # after auto-reset
+    An episode ends with the step at which its slot's `terminated` or `truncated` is true. With auto_reset the slot has
+    already started the next episode; without, it is frozen from the next step on.
+    """
+
+    snapshot: Snapshot
+    """After auto-reset: what the agents act on next."""
     reward: Doubles  # [N, A]
-    terminated: Bools  # [N]
-    truncated: Bools  # [N] time limit, or lost by the simulator: then no episode, and begun anew in any case
-    final: Snapshot | None  # before auto-reset; rows of ended slots are valid, None if no slot ended
+    terminated: Bools
+    """[N] The episode ended with this step, by the rules of the task."""
+    truncated: Bools
+    """[N] The episode was cut off at this step: by the time limit, or because the simulator lost it. A lost episode is
+    not reported, and the slot starts another one, also without auto_reset."""
+    final: Snapshot | None
+    """Before auto-reset; valid for slots whose episode ended with this step, None if there are none."""
     episodes: list[Episode]
+    """Episodes that ended with this step, by slot."""
 
 
 class BatchEnv(Protocol):
-    """N independent environments. On one machine: same slot seed, same actions → same bits, whatever N and threads.
+    """N independent environments. On one machine, equal slot seeds and actions give equal bits, whatever N and threads.
 
-    With auto_reset off, slots that have ended freeze: they are not simulated, earn nothing and report no episode.
+    With auto_reset off, a slot whose episode has ended is frozen: it is not simulated, its snapshot stays, its reward
+    is 0, `terminated` and `truncated` are false, and it reports no episode.
     """
 
     spec: EnvSpec
     slots: int
 
     def reset(self, seeds: Seeds) -> Snapshot:
-        """Start every slot afresh. All later randomness of slot i, later episodes included, comes from seeds[i]."""
+        """Start a new episode in every slot. All randomness of slot i, of later episodes too, comes from seeds[i]."""
 
     def step(self, actions: NDArray[Any]) -> Transition:
         """Advance by one step. actions: float [N, A, dims] (Gaussian) or int [N, A, sub-actions] (categorical)."""
@@ -110,21 +123,26 @@ class BatchEnv(Protocol):
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Everything needed to continue bit for bit on the same kind of processor."""
 
-    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None: ...
+    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
+        """Continue from what `state_dict` returned."""
 
     def identity(self) -> dict[str, Any]:
-        """Engine, revision, versions, sizes, options: goes into every result."""
+        """Engine, revision, versions, sizes, options: `environment` of run.json."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End processes and free what the simulator holds."""
 
 
 def slot_seeds(seed: int, stream: str, slots: int, iteration: int = 0) -> Seeds:
-    """One independent 64-bit seed per slot; depends on nothing but its arguments and the slot's index."""
+    """An independent 64-bit seed for each slot; depends on the arguments (but not on `slots`) and the slot's index.
+
+    stream: the purpose, such as "training" or "evaluation".
+    """
     key = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "little")
     children = np.random.SeedSequence([seed, key, iteration]).spawn(slots)
     return np.array([c.generate_state(1, np.uint64)[0] for c in children], dtype=np.uint64)
 
 
 def episode_generator(slot_seed: int, episode: int) -> np.random.Generator:
-    """The generator of one episode of one slot: counter-based, so only the episode number needs saving."""
+    """The random generator of one episode of one slot; counter-based, so that only the episode number is saved."""
     return np.random.Generator(np.random.Philox(key=np.array([slot_seed, episode], dtype=np.uint64)))

@@ -1,6 +1,6 @@
-"""Tiny cooperative games for tests and the tutorial: solved in seconds, their best return known exactly.
+"""Tiny cooperative games for tests and the tutorial: learned in seconds, with a best return that is known exactly.
 
-A discrete game is a table: a few nodes, and for each joint choice its payoff and the node that follows.
+A discrete game is a graph: for each joint choice at a node, a payoff and the next node.
 """
 
 from __future__ import annotations
@@ -23,38 +23,40 @@ END = -1
 
 @dataclass(frozen=True)
 class Node:
-    """One situation: who sees what, who may do what, and what each joint choice brings."""
+    """One situation of a game: what agents see, what they may do, and the result of each joint choice."""
 
     payoff: NDArray[np.float64]
     """[choices of agent 0, …, choices of the last agent]: the team reward."""
     follows: NDArray[np.int64]
     """The same shape: the next node, or END."""
     sees: tuple[tuple[float, ...], ...] | None = None
-    """Per agent, its features; None: everyone sees which node it is."""
+    """Features of each agent; None: a one-hot of the node, for all agents."""
     legal: tuple[tuple[int, ...], ...] | None = None
-    """Per agent, its legal choices; None: all it has."""
+    """Legal choices of each agent; None: all."""
     alive: tuple[bool, ...] | None = None
-    """None: everyone."""
+    """Which agents take part; None: all."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """A discrete game. An agent's features come first in its observation, then its one-hot id."""
+    """A discrete game. An agent observes its features and its one-hot agent number."""
 
     choices: tuple[int, ...]
+    """Number of choices of each agent."""
     nodes: tuple[Node, ...]
     starts: tuple[int, ...] = (0,)
-    """Episodes start at one of these, drawn uniformly."""
+    """Nodes at which episodes start, drawn uniformly."""
     limit: int = 2
-    """Episodes still running after so many steps are cut (truncated, not terminated)."""
+    """Steps after which an episode is truncated."""
 
 
 @dataclass(frozen=True)
 class TargetGame:
-    """A Gaussian game of one step: reward −(sum of all real action dimensions − target)², the target is seen."""
+    """A game of one step with Gaussian actions: reward −(sum of all agents' action dimensions − target)², where the
+    target is observed."""
 
     dimensions: tuple[int, ...]
-    """Per agent; shorter ones are padded."""
+    """Action dimensions of each agent; shorter ones are padded."""
 
 
 def _table(rows: list[list[float]] | NDArray[np.float64], follows: int | list[list[int]] = END) -> Node:
@@ -63,7 +65,8 @@ def _table(rows: list[list[float]] | NDArray[np.float64], follows: int | list[li
 
 
 def _agreement(agents: int, choices: int) -> NDArray[np.float64]:
-    """1 if all choose 0, 0.4 if all choose the same other, 0.2 otherwise: the slope from uniform play leads to 1."""
+    """Payoff 1 if all choose 0, 0.4 if all make the same other choice, else 0.2: gradients at uniform play lead to
+    1."""
     payoff = np.full((choices,) * agents, 0.2)
     for choice in range(choices):
         payoff[(choice,) * agents] = 0.4
@@ -167,7 +170,7 @@ def _legal(game: Game, node: Node, agent: int) -> tuple[int, ...]:
 
 
 def best_return(task: str) -> float:
-    """The highest mean return any team can reach, by exhaustive search."""
+    """The highest expected return of any joint policy, by exhaustive search."""
     game = _game(task)
     if isinstance(game, TargetGame):
         return 0.0
@@ -190,7 +193,7 @@ def _game(task: str) -> Game | TargetGame:
 
 
 class MatrixGames(ArrayEngine):
-    """N copies of a discrete game: every step is a look-up in its tables."""
+    """N copies of a discrete game; a step is a look-up in its tables."""
 
     domain = "matrix"
 
@@ -250,7 +253,7 @@ class MatrixGames(ArrayEngine):
         following = self._follows[self._node, joint]
         terminated = following == END
         truncated = ~terminated & (self._lengths + 1 >= self._game.limit)
-        # At the end of the game nothing follows: agents keep seeing the last node.
+        # After the last node there is no next one: agents keep seeing it.
         self._node = np.where(terminated | ~running, self._node, following)
         reward = np.repeat(payoff[:, None], self.spec.agents, axis=1)
         return Outcome(reward, payoff, terminated, truncated)
@@ -305,7 +308,7 @@ class TargetGames(ArrayEngine):
 
 
 def make(task: str, slots: int, *, auto_reset: bool, threads: int, options: MatrixOptions) -> BatchEnv:
-    """Threads make no difference: a step is a handful of look-ups."""
+    """N copies of a game; `threads` is ignored, as a step is a handful of look-ups."""
     game = _game(task)
     if isinstance(game, TargetGame):
         return TargetGames(task, game, slots, auto_reset, options)

@@ -1,8 +1,8 @@
-"""The cooperative particle tasks as a NumPy batch, in the two versions that share their names.
+"""The cooperative multi-agent particle tasks (MPE) as a NumPy batch, in two flavours that have the same task names.
 
-`mappo`: on-policy's copy of the worlds, the paper's environment. `mpe2`: the maintained package. They differ in
-integrator, move order, reward, landmark start and in how the 25 steps end; a result names its flavour.
-Positions and velocities are float64 and every operation keeps the originals' order, so equality is exact.
+`mappo`: as in on-policy (MAPPO's code), the paper's environment. `mpe2`: as in the maintained package of that name.
+They differ in integrator, order of moves, reward, start of the landmarks and in how the 25 steps end. Positions and
+velocities are float64 and operations have the originals' order, so results are equal to the originals' bit for bit.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ CONTACT_MARGIN = 1e-3
 
 @dataclass(frozen=True)
 class Flavour:
-    """Where the two versions differ, whatever the task."""
+    """What differs between the two flavours, for all tasks."""
 
     velocity_first: bool
-    """Move with the new velocity (on-policy) or with the old one (mpe2: one more step of lag)."""
+    """True: positions move with the new velocity (on-policy). False: with that of the previous step (mpe2)."""
     moves: tuple[tuple[int, int], ...]
-    """Direction of move 0…4."""
+    """Direction of the moves 0 … 4."""
     team_reward: bool
-    """Every agent gets the sum of all agents' rewards, or its own."""
+    """True: every agent gets the sum of all agents' rewards. False: its own."""
     horizon_terminates: bool
-    """The 25th step reports an end, or a time limit."""
+    """True: the 25th step terminates the episode. False: it truncates it."""
     landmark_scale: dict[str, float]
-    """Landmarks start uniform in ± this."""
+    """By task: landmarks start uniformly in ± this."""
 
 
 FLAVOURS: dict[str, Flavour] = {
@@ -66,43 +66,43 @@ FLAVOURS: dict[str, Flavour] = {
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Sizes of a task."""
+class Shapes:
+    """Sizes of a task's observations and actions."""
 
     observation: tuple[int, ...]
-    """Per agent, before padding and id."""
+    """Features of each agent, without padding and agent number."""
     sizes: tuple[int, ...]
-    """Choices per sub-action after padding."""
+    """Choices per sub-action, padded."""
     choices: tuple[tuple[int, ...], ...]
-    """Per agent, real choices per sub-action."""
+    """Choices per sub-action of each agent, without padding."""
     agent_types: tuple[int, ...]
 
 
 class Particles(ArrayEngine):
-    """N worlds in lock-step: all episodes last 25 steps.
+    """N worlds (slots) that advance together; all episodes have 25 steps.
 
-    Inside, the worlds are the last axis, so that NumPy's inner loops run over N instead of over x and y.
+    Internal arrays have the worlds as last axis, so that NumPy's inner loops run over N instead of over x and y.
     """
 
     domain = "mpe"
-    layout: Layout
+    shapes: Shapes
 
     def __init__(self, task: str, slots: int, auto_reset: bool, options: MpeOptions) -> None:
-        layout, agents = self.layout, len(self.layout.observation)
+        shapes, agents = self.shapes, len(self.shapes.observation)
         self._flavour = FLAVOURS[options.flavour]
         self._landmark_scale = self._flavour.landmark_scale[task]
-        width, joint = max(layout.observation), sum(layout.observation)
+        width, joint = max(shapes.observation), sum(shapes.observation)
         spec = EnvSpec(
             agents=agents,
             observation_size=width + agents * options.agent_id,
             state_size=joint + agents * options.critic_agent_id,
-            action=ActionSpec("categorical", layout.sizes),
+            action=ActionSpec("categorical", shapes.sizes),
             episode_limit=HORIZON,
-            agent_types=layout.agent_types,
+            agent_types=shapes.agent_types,
         )
         super().__init__(task, spec, slots, auto_reset, options)
         self.share_of_agent = 1.0 / agents
-        choices = np.array(layout.choices, dtype=np.int64)
+        choices = np.array(shapes.choices, dtype=np.int64)
         self._choices = np.tile(choices, (slots, 1, 1))
         self._push_x, self._push_y = PUSH * np.array(self._flavour.moves, dtype=np.float64).T.copy()
         self._position = np.zeros((agents, 2, slots))
@@ -116,30 +116,30 @@ class Particles(ArrayEngine):
             self._observation[:, :, width:] = identities
         if options.critic_agent_id:
             self._state[:, :, joint:] = identities
-        # All agents' features one after the other, and the place of each agent's in the snapshot.
+        # The features of all agents concatenated, and where each agent's go in the snapshot.
         self._features = np.zeros((joint, slots), dtype=np.float32)
-        ends = np.cumsum(layout.observation)
-        self._own = [self._features[end - size : end] for size, end in zip(layout.observation, ends, strict=True)]
-        self._shown = [self._observation[:, agent, :size].T for agent, size in enumerate(layout.observation)]
+        ends = np.cumsum(shapes.observation)
+        self._own = [self._features[end - size : end] for size, end in zip(shapes.observation, ends, strict=True)]
+        self._shown = [self._observation[:, agent, :size].T for agent, size in enumerate(shapes.observation)]
         self._joint = [self._state[:, agent, :joint].T for agent in range(agents)]
-        legal = [np.arange(size) < choices[:, part, None] for part, size in enumerate(layout.sizes)]
+        legal = [np.arange(size) < choices[:, part, None] for part, size in enumerate(shapes.sizes)]
         available = np.tile(np.concatenate(legal, axis=1), (slots, 1, 1))
         self._view = Snapshot(self._observation, self._state, np.ones((slots, agents), dtype=np.bool_), available)
 
     @abstractmethod
     def _read(self, actions: NDArray[np.int64]) -> Doubles:
-        """Store the words just spoken and return the forces on agents, [A, 2, N]."""
+        """Store the words of these actions and return the forces on agents, [A, 2, N]."""
 
     @abstractmethod
     def _reward_of_agents(self) -> Doubles:
-        """Each agent's own reward in the present world, [A, N]."""
+        """Each agent's own reward in the current state, [A, N]."""
 
     @abstractmethod
     def _observe(self) -> None:
-        """Fill the features of all agents."""
+        """Write the features of all agents for the current state."""
 
     def _pushes(self, moves: NDArray[np.int64]) -> Doubles:
-        """Forces of moves [N, …], as […, 2, N]."""
+        """Forces […, 2, N] of moves [N, …]."""
         moves = moves.T
         force = np.empty((*moves.shape[:-1], 2, self.slots))
         force[..., 0, :] = self._push_x.take(moves)
@@ -147,7 +147,8 @@ class Particles(ArrayEngine):
         return force
 
     def _scatter(self, rows: NDArray[np.int64], goals: int) -> Doubles:
-        """Place agents and landmarks of these worlds; return the episode's first numbers, for goals, [goals, rows]."""
+        """Place agents and landmarks of these worlds at random; returns [goals, rows] more random numbers, for
+        goals."""
         agents = self.spec.agents
         drawn = self._uniforms(rows, goals + 2 * (agents + LANDMARKS))
         place = 2.0 * drawn[goals:].reshape(agents + LANDMARKS, 2, len(rows)) - 1.0
@@ -197,7 +198,7 @@ class Particles(ArrayEngine):
         self._show()
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Views with the worlds first: [N, A, 2] and [N, landmarks, 2]."""
+        """Views with the slots as first axis: [N, A, 2] and [N, landmarks, 2]."""
         inner = {"position": self._position, "velocity": self._velocity, "landmark": self._landmark}
         return {name: np.moveaxis(array, -1, 0) for name, array in inner.items()}
 
@@ -206,18 +207,20 @@ class Particles(ArrayEngine):
 
 
 class _Guides(Particles):
-    """Tasks in which one agent knows the landmark another one has to reach, and may speak."""
+    """Tasks in which an agent knows the landmark that another one has to reach, and can say a word to it."""
 
     words: int
+    """Number of words in the vocabulary."""
     goals: int
+    """Number of agents that have a goal."""
     colour: tuple[float, float]
-    """Of a landmark: its own channel, the other two."""
+    """Of a landmark: brightness of its own colour channel and of the other two."""
     hue_at: int
-    """Where the goal's colour stands among the features of who knows it."""
+    """Index of the goal's colour in the features of the agent that knows the goal."""
 
     def __init__(self, task: str, slots: int, auto_reset: bool, options: MpeOptions) -> None:
         super().__init__(task, slots, auto_reset, options)
-        # A word past the last is silence: nothing is heard before the first word.
+        # Before the first word is said: silence, encoded as one more word.
         self._word = np.full((self.goals, slots), self.words, dtype=np.int8)
         self._vocabulary = np.arange(self.words, dtype=np.int8)[:, None]
         self._goal = np.zeros((self.goals, slots), dtype=np.int64)
@@ -242,9 +245,9 @@ class _Guides(Particles):
 
 
 class Reference(_Guides):
-    """Two agents; each knows where the other should go, and says one of ten words while moving."""
+    """simple-reference: two agents; each knows the other's goal, and says one of ten words while it moves."""
 
-    layout = Layout(observation=(21, 21), sizes=(5, 10), choices=((5, 10), (5, 10)), agent_types=(0, 0))
+    shapes = Shapes(observation=(21, 21), sizes=(5, 10), choices=((5, 10), (5, 10)), agent_types=(0, 0))
     words, goals, colour, hue_at = 10, 2, (0.75, 0.25), 8
 
     def _read(self, actions: NDArray[np.int64]) -> Doubles:
@@ -256,7 +259,7 @@ class Reference(_Guides):
         if self._flavour.team_reward:
             return -distance
         own = -np.sqrt(distance)
-        # Half the mean of both, half one's own (the package's local_ratio 0.5).
+        # Half the mean of both agents' rewards, half the agent's own (local_ratio = 0.5 in mpe2).
         mean: Doubles = (own[0] + own[1]) / 2
         return mean * 0.5 + own * 0.5
 
@@ -268,9 +271,10 @@ class Reference(_Guides):
 
 
 class SpeakerListener(_Guides):
-    """The speaker (agent 0, immobile) knows the landmark and says one of three words; the listener moves."""
+    """simple-speaker-listener: the speaker (agent 0) cannot move, knows the goal and says one of three words; the
+    listener moves."""
 
-    layout = Layout(observation=(3, 11), sizes=(5,), choices=((3,), (5,)), agent_types=(0, 1))
+    shapes = Shapes(observation=(3, 11), sizes=(5,), choices=((3,), (5,)), agent_types=(0, 1))
     words, goals, colour, hue_at = 3, 1, (0.65, 0.15), 0
 
     def _read(self, actions: NDArray[np.int64]) -> Doubles:
@@ -291,14 +295,14 @@ class SpeakerListener(_Guides):
 
 
 class Spread(Particles):
-    """Three agents cover three landmarks and should not bump into each other."""
+    """simple-spread: three agents should cover three landmarks without colliding."""
 
-    layout = Layout(observation=(18,) * 3, sizes=(5,), choices=((5,),) * 3, agent_types=(0, 0, 0))
+    shapes = Shapes(observation=(18,) * 3, sizes=(5,), choices=((5,),) * 3, agent_types=(0, 0, 0))
     _one_pair, _other_pair = np.array([0, 0, 1]), np.array([1, 2, 2])  # the two pairs of each agent
 
     def __init__(self, task: str, slots: int, auto_reset: bool, options: MpeOptions) -> None:
         super().__init__(task, slots, auto_reset, options)
-        # Agents 0 and 1, 0 and 2, 1 and 2: from the second to the first, and how far.
+        # For the pairs of agents (0, 1), (0, 2), (1, 2): vector from the second to the first, and its length.
         self._apart = np.zeros((3, 2, slots))
         self._distance = np.zeros((3, slots))
 
@@ -334,7 +338,7 @@ class Spread(Particles):
         cover = -nearest[0] - nearest[1] - nearest[2]
         touching = (self._distance < 2 * RADIUS).astype(np.float64)
         one, other = touching[self._one_pair], touching[self._other_pair]  # [A, N]
-        # On-policy counts each agent as touching itself, too: a constant −1.
+        # on-policy lets each agent collide with itself as well: a constant −1.
         summed: Doubles = cover - 1.0 - one - other
         mixed: Doubles = cover * 0.5 - (one + other) * 0.5
         return summed if self._flavour.team_reward else mixed
@@ -345,7 +349,7 @@ class Spread(Particles):
         features[:, 0:2] = self._velocity
         features[:, 2:4] = place
         features[:, 4:10] = (self._landmark - place[:, None]).reshape(3, 6, self.slots)
-        # The other two, in order. The last four features, words of the silent others, stay zero.
+        # The other two agents, in order. The last four features, their words, stay zero: they cannot speak.
         for agent, (one, two) in enumerate(((1, 2), (0, 2), (0, 1))):
             features[agent, 10:12] = place[one] - place[agent]
             features[agent, 12:14] = place[two] - place[agent]
@@ -372,7 +376,7 @@ TASKS: dict[str, type[Particles]] = {
 
 
 def make(task: str, slots: int, *, auto_reset: bool, threads: int, options: MpeOptions) -> BatchEnv:
-    """One thread is enough: a vector step of 128 worlds takes some 50 µs."""
+    """N environments; `threads` is ignored, as a step of 128 worlds takes some 50 µs."""
     if task not in TASKS:
         raise unknown("task", task, TASKS, "mpe")
     if options.flavour not in FLAVOURS:

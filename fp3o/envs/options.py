@@ -1,6 +1,6 @@
-"""Options of each domain's environments; fp3o/envs/domains.py has the rest of what a domain is.
+"""Options of each domain's environments; fp3o/envs/domains.py has everything else about a domain.
 
-Kept apart from the simulators so that planning can check and hash them without importing MuJoCo or numba.
+Kept apart from the simulators, so that they can be checked and hashed without importing MuJoCo or numba.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fp3o.fields import AddedLater, Bounds
 
 @dataclass(frozen=True)
 class MamujocoOptions:
-    """What the released wrapper does, one field per quirk, and what else it could do. Defaults are the release."""
+    """One field for every peculiarity of the released wrapper and its alternatives. Defaults are the release's."""
 
     action_order: Literal["agent", "joint"] = "agent"
     """agent: actions, in agent order, meet the actuators in model order, so that HalfCheetah's back foot agent drives
@@ -54,7 +54,7 @@ class MamujocoOptions:
 
 @dataclass(frozen=True)
 class MpeOptions:
-    """Which of the two environments behind the same names."""
+    """Which of the two environments that share a name, and what agents see."""
 
     flavour: Literal["mappo", "mpe2"] = "mappo"
     """mappo: the paper's environment (on-policy's copy). mpe2: the maintained package, with another integrator, move
@@ -121,12 +121,14 @@ class PettingzooOptions:
 
 @dataclass(frozen=True)
 class KnownEnvironment:
-    """An environment of another package, by name."""
+    """An environment of another package that can be used by name."""
 
-    path: str
+    factory: str
+    """`module:factory`."""
     package: str
-    """What pip calls it."""
+    """Its name for pip."""
     arguments: tuple[tuple[str, str | int | float | bool], ...] = ()
+    """Keyword arguments of the factory."""
 
 
 KNOWN_ENVIRONMENTS: dict[str, KnownEnvironment] = {
@@ -156,4 +158,4 @@ KNOWN_ENVIRONMENTS: dict[str, KnownEnvironment] = {
 
 @dataclass(frozen=True)
 class MatrixOptions:
-    """The tiny games have none."""
+    """The tiny games have no options."""

@@ -218,11 +218,13 @@ def test_without_auto_reset_every_slot_plays_one_episode(domain: str, task: str,
     assert sorted(reported) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("domain", "task", "options"), ARRAYS, ids=NAMES[: len(ARRAYS)])
+@every_engine
 def test_without_auto_reset_ended_slots_freeze(domain: str, task: str, options: object) -> None:
+    """Their state stays, and an end is reported once: at the step at which it happens."""
     env = make(domain, task, 3, auto_reset=False, options=options)
     for over, before, step in until_all_end(env):
-        assert (step.terminated | step.truncated)[over].all()
+        assert not (step.terminated | step.truncated)[over].any()
+        assert (step.final is None) == (not step.episodes)
         after = env.state_dict()
         assert all(np.array_equal(before[name][over], after[name][over]) for name in before if before[name].ndim)
 

@@ -184,8 +184,9 @@ def test_without_auto_reset_ended_slots_freeze(strange: Any) -> None:
     for number in range(6):
         step = env.step(np.full((2, 2, 3), 0.1 * number))
         reported += len(step.episodes)
+        assert step.terminated.tolist() == [number == 3] * 2
+        assert (step.final is None) == (number != 3)
         if number >= 3:
-            assert step.terminated.all()
             assert step.snapshot.observation[0, 1, :3] == pytest.approx(0.3)
         if number > 3:
             assert not step.reward.any()
@@ -231,9 +232,12 @@ def test_a_failure_during_evaluation_starts_another_episode(strange: Any) -> Non
     view = env.reset(slot_seeds(1, "test", 6))
     doomed = int((view.state[:, 0, 1] < -0.5).sum())
     assert doomed
-    episodes = []
+    episodes, lost = [], 0
     for _ in range(16):
-        episodes += env.step(np.zeros((6, 2, 3))).episodes
+        step = env.step(np.zeros((6, 2, 3)))
+        episodes += step.episodes
+        lost += int(step.truncated.sum())  # so that a recurrent policy forgets the lost episode
+    assert lost >= doomed
     assert sorted(e.slot for e in episodes) == list(range(6))
     assert all((e.length, e.total_return) == (4, 8.0) for e in episodes)
     assert env.restarts >= doomed

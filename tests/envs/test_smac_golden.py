@@ -25,7 +25,7 @@ class Recording:
             self.data = {key: data[key] for key in data.files}
         self.scenario = SCENARIOS[str(self.data["map_name"])]
         self.layout = str(self.data["layout"])
-        self.view = layouts.view_of(self.scenario, self.layout)
+        self.view = layouts.encoding_of(self.scenario, self.layout)
         index = np.array([KINDS.index(str(name)) for name in self.data["type_names"]])
         self.kind = index[self.units("type")]
         self.x, self.y, self.health = (self.units(key) for key in ("x", "y", "hp"))

@@ -1,4 +1,4 @@
-"""Six MAMuJoCo tasks and their other partitions, as the release defines them."""
+"""Multi-Agent MuJoCo: six robots, their joints divided among agents as in the release."""
 
 from __future__ import annotations
 

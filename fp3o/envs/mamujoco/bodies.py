@@ -1,7 +1,7 @@
-"""The six bodies as data: what joints show, which are neighbours, how they are shared out, rewarded, ended, started.
+"""The six robots as data: joints and what agents see of them, neighbours, partitions, rewards, ends, start states.
 
-A token names one number: qI, vI position and velocity I; cI velocity clipped to ±10; sI, kI sine and cosine of position
-I; dI component I of fingertip − target; fI contact force I; 0 nothing.
+A token names one number that can be observed: qI, vI position and velocity I; cI velocity I clipped to ±10; sI, kI sine
+and cosine of position I; dI component I of fingertip − target; fI contact force I; 0 a zero.
 """
 
 from __future__ import annotations
@@ -18,54 +18,66 @@ Tokens: TypeAlias = tuple[str, ...]
 
 
 class Joint(NamedTuple):
-    """A driven joint. Neighbours see its position only."""
+    """A joint with an actuator. Other agents see its position only."""
 
     name: str
-    """As the release spells it: joints at the same distance are sorted by this text (rot10 before rot9)."""
+    """As in the release: joints at the same distance are sorted by this text (rot10 before rot9)."""
     actuator: int
+    """Number of the actuator in the model."""
     position: Tokens
     velocity: Tokens
     extra: Tokens = ()
+    """What else the joint's own agent sees."""
 
 
 class Ending(NamedTuple):
-    """An episode ends when the state leaves these open intervals; None: it never does."""
+    """The episode terminates when the state leaves these open intervals."""
 
     height: int
-    """Index in qpos; the torso's angle is the entry after it."""
+    """Index of the torso's height in qpos; its angle is the next entry."""
     low: float
+    """Of the height."""
     high: float
     angle: float = float("inf")
+    """Largest absolute angle of the torso, in radians."""
     entries: float | None = None
-    """Largest size of all of qpos and qvel but the first two; infinity: they must be finite."""
+    """Largest absolute value of the entries of qpos and qvel but the first two; infinity: they must be finite; None:
+    not checked."""
 
 
 class Start(NamedTuple):
-    """Noise around the model's initial state."""
+    """Noise added to the model's initial state."""
 
     position: float
+    """Positions: uniform in ± this."""
     velocity: float
     normal: bool = False
-    """Velocities: normal of this scale, else uniform within it."""
+    """Velocities: normal with this standard deviation, or (False) uniform in ± this."""
 
 
 class Body(NamedTuple):
     """One robot. Numbers are those of gym's v2 environments."""
 
     model: str
-    """File among gymnasium's assets; empty for the swimmer, which is built."""
+    """File among gymnasium's assets; empty for the swimmer, whose model is generated."""
     frame_skip: int
+    """Physics steps per environment step."""
     joints: tuple[Joint, ...]
     edges: tuple[tuple[str, ...], ...]
+    """Groups of joints (by name) that are neighbours of one another."""
     partitions: dict[str, tuple[tuple[str, ...], ...]]
+    """By name such as 2x4, the joints of each agent."""
     shown_to_all: Tokens
+    """What every agent sees beside joints."""
     state: Tokens
+    """What critics see."""
     tracks: Literal["x", "torso", "fingertip"]
-    """What the reward measures: qpos 0; the torso's, or the fingertip's place relative to the target. MuJoCo's body
-    positions lag one substep behind qpos, and v2 rewards use them so."""
+    """What the reward is computed from: qpos[0]; the torso's position; the fingertip's position relative to the target.
+    MuJoCo's body positions lag one physics step behind qpos; gym's v2 rewards use them like that."""
     control_cost: float
     alive_bonus: float
     ending: Ending | None
+    """None: episodes end by the time limit only."""
     start: Start
     contact_cost: float = 0.0
 
@@ -76,7 +88,8 @@ def tokens(letter: str, indices: Iterable[int]) -> Tokens:
 
 
 def hinges(names: str, first: int, actuators: Iterable[int], velocity: str = "v", offset: int = 0) -> tuple[Joint, ...]:
-    """Consecutive hinges: the i-th named shows q{first + i} and the velocity `offset` entries before."""
+    """Consecutive hinge joints: the i-th has the position q{first + i} and the velocity `offset` entries before
+    that."""
     return tuple(
         Joint(name, actuator, (f"q{index}",), (f"{velocity}{index - offset}",))
         for index, (name, actuator) in enumerate(zip(names.split(), actuators, strict=True), start=first)
@@ -84,7 +97,7 @@ def hinges(names: str, first: int, actuators: Iterable[int], velocity: str = "v"
 
 
 def shares(*agents: str) -> tuple[tuple[str, ...], ...]:
-    """One string of joint names per agent."""
+    """A partition: one string of joint names per agent."""
     return tuple(tuple(agent.split()) for agent in agents)
 
 
@@ -94,7 +107,7 @@ def chain(names: str) -> tuple[tuple[str, str], ...]:
 
 
 def halfcheetah(options: MamujocoOptions) -> Body:
-    """HalfCheetah-v2."""
+    """gym's HalfCheetah-v2."""
     return Body(
         model="half_cheetah.xml",
         frame_skip=5,
@@ -116,7 +129,7 @@ def halfcheetah(options: MamujocoOptions) -> Body:
 
 
 def hopper(options: MamujocoOptions) -> Body:
-    """Hopper-v2; velocities clipped to ±10 for agents and critic."""
+    """gym's Hopper-v2; velocities are clipped to ±10 for agents and critic."""
     forward = "c1" if options.hopper_x_velocity == "hidden" else "c0"
     return Body(
         model="hopper.xml",
@@ -135,7 +148,7 @@ def hopper(options: MamujocoOptions) -> Body:
 
 
 def walker2d(options: MamujocoOptions) -> Body:
-    """Walker2d-v2."""
+    """gym's Walker2d-v2."""
     letter = "v" if options.walker2d_velocity == "raw" else "c"
     root = ("q2", "q1", f"{letter}0", f"{letter}2", f"{letter}1")
     return Body(
@@ -163,7 +176,7 @@ def walker2d(options: MamujocoOptions) -> Body:
 
 
 def ant(options: MamujocoOptions) -> Body:
-    """Ant-v2. Actuators: hip and ankle of leg 4, then of legs 1, 2, 3."""
+    """gym's Ant-v2. Actuators: hip and ankle of leg 4, then of legs 1, 2, 3."""
     legs = "hip1 ankle1 hip2 ankle2 hip3 ankle3 hip4 ankle4"
     forces = {"zero": ("0",) * 84, "omitted": (), "measured": tokens("f", range(84))}[options.ant_contact_forces]
     return Body(
@@ -182,7 +195,7 @@ def ant(options: MamujocoOptions) -> Body:
         tracks="torso",
         control_cost=0.5,
         alive_bonus=1.0,
-        # The only closed interval: v2 ends outside 0.2 ≤ z ≤ 1. The open one between the neighbouring doubles is equal.
+        # gym's interval, 0.2 ≤ z ≤ 1, is closed: written as the open interval between the neighbouring doubles.
         ending=Ending(height=2, low=0.19999999999999998, high=1.0000000000000002, entries=float("inf")),
         start=Start(0.1, 0.1, normal=True),
         contact_cost=0.5e-3 if options.ant_contact_forces == "measured" else 0.0,
@@ -190,7 +203,7 @@ def ant(options: MamujocoOptions) -> Body:
 
 
 def reacher(options: MamujocoOptions) -> Body:
-    """Reacher-v2; the goal, qpos 2 and 3, is drawn apart."""
+    """gym's Reacher-v2; the goal, qpos[2:4], is drawn by `MamujocoBatch._draw_goal`."""
     return Body(
         model="reacher.xml",
         frame_skip=2,
@@ -211,7 +224,7 @@ def reacher(options: MamujocoOptions) -> Body:
 
 
 def swimmer(agents: int, segments: int) -> Body:
-    """The release's many-agent swimmer: any number of agents with as many hinges each."""
+    """The release's many-agent swimmer: any number of agents, each with `segments` hinges."""
     count = agents * segments
     names = [f"rot{i}" for i in range(count)]
     return Body(
@@ -242,13 +255,13 @@ BODIES: dict[str, Callable[[MamujocoOptions], Body]] = {
 
 
 def task_names() -> list[str]:
-    """Every task; swimmers of other sizes are spelt alike."""
+    """Names of all tasks; other sizes of the swimmer have names of the same form."""
     fixed = [f"{name}-{share}" for name, body in BODIES.items() for share in body(MamujocoOptions()).partitions]
     return [*fixed, "swimmer-8x2", "swimmer-<agents>x<joints per agent>"]
 
 
 def find(task: str, options: MamujocoOptions) -> tuple[Body, tuple[tuple[str, ...], ...]]:
-    """The body of a task and who drives what."""
+    """The robot of a task, and the joints of each agent."""
     sizes = re.fullmatch(r"swimmer-([1-9]\d*)x([1-9]\d*)", task)
     if sizes:
         agents, segments = int(sizes[1]), int(sizes[2])

@@ -1,4 +1,4 @@
-"""A batch of one MAMuJoCo task: physics by mujoco.batch, everything else by one compiled kernel per step."""
+"""A batch of environments of one MAMuJoCo task: physics by mujoco.batch, everything else by a compiled kernel."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ from fp3o.envs.interface import (
     episode_generator,
 )
 from fp3o.envs.mamujoco import bodies, kernels, models
-from fp3o.envs.mamujoco.layout import Features, Layout, lay_out
+from fp3o.envs.mamujoco.layout import Features, ObservationLayout, lay_out
 from fp3o.envs.options import MamujocoOptions
 from fp3o.errors import UserError
 from fp3o.fields import checked
 
-# A step of 20 HalfCheetahs took 1.12 ms on one thread of a 16-core host, 0.49 on two, 0.26 on four, 0.18 on ten.
+# At least. A step of 20 HalfCheetahs took 1.12 ms on one thread of a 16-core machine, 0.49 on two, 0.26 on four, 0.18
+# on ten.
 SLOTS_PER_THREAD = 2
-POSITIONS = mujoco.mjtStage.mjSTAGE_POS.value
+POSITIONS = mujoco.mjtStage.mjSTAGE_POS.value  # argument of Batch.forward: compute positions only
 
 
-def make_plan(
-    body: bodies.Body, layout: Layout, features: Features, timestep: float, options: MamujocoOptions
-) -> kernels.Plan:
+def task_constants(
+    body: bodies.Body, layout: ObservationLayout, features: Features, timestep: float, options: MamujocoOptions
+) -> kernels.TaskConstants:
     """The constants of a task, typed as the kernels expect."""
     ending = body.ending or bodies.Ending(height=0, low=0.0, high=0.0)
-    return kernels.Plan(
+    return kernels.TaskConstants(
         local=np.stack([features.columns(agent) for agent in layout.local]),
         state=features.columns(layout.state),
         ids=options.agent_id,
@@ -63,7 +64,7 @@ def make_plan(
 
 
 class MamujocoBatch:
-    """BatchEnv of one task. The physics state stays in MuJoCo's own rows, which the kernels read in place."""
+    """BatchEnv of one task. The physics state is in MuJoCo's memory, which the kernels read through views."""
 
     def __init__(self, task: str, slots: int, auto_reset: bool, threads: int, options: MamujocoOptions) -> None:
         self.task = task
@@ -86,7 +87,7 @@ class MamujocoBatch:
             episode_limit=options.episode_limit,
             agent_types=(0,) * agents,
         )
-        # Contact forces are read out of each simulation's own MjData, which only a persistent batch keeps.
+        # Contact forces are read from each simulation's MjData, which only a persistent batch keeps.
         measured = body.contact_cost > 0.0
         self._batch = batch.Batch(model, slots, self.threads, persistent=measured)
         self._scratch = mujoco.MjData(model) if measured else None
@@ -94,8 +95,8 @@ class MamujocoBatch:
         self._time: Doubles = self._batch.bind("time")
         self._control: Doubles = self._batch.bind("ctrl")
         places: Doubles = self._batch.bind("xpos") if body.tracks != "x" else np.zeros((slots, 1, 3))
-        marks = {"x": (), "torso": ("torso",), "fingertip": ("fingertip", "target")}[body.tracks]
-        self._marks = [places[:, model.body(name).id] for name in marks]  # live views
+        tracked = {"x": (), "torso": ("torso",), "fingertip": ("fingertip", "target")}[body.tracks]
+        self._body_positions = [places[:, model.body(name).id] for name in tracked]  # views of MuJoCo's memory
 
         reached = [actuator for agent in self.layout.actuators for actuator in agent]
         in_order = reached == sorted(reached)
@@ -103,13 +104,13 @@ class MamujocoBatch:
         features = Features(
             model.nq, model.nv, angles=2 if body.tracks == "fingertip" else 0, forces=6 * model.nbody if measured else 0
         )
-        self._plan = make_plan(body, self.layout, features, model.opt.timestep, options)
+        self._constants = task_constants(body, self.layout, features, model.opt.timestep, options)
         self._actions = np.zeros((slots, agents, self.spec.action.width))
         self._now = np.zeros((slots, 3))
         self._rows_of = kernels.Slots(
             position=self._batch.bind("qpos"),
             velocity=self._batch.bind("qvel"),
-            turns=np.zeros((slots, 2 * features.angles)),
+            sines_cosines=np.zeros((slots, 2 * features.angles)),
             forces=np.zeros((slots, features.forces)),
             tracked=np.zeros((slots, 3)),
             features=np.zeros((slots, features.width)),
@@ -142,7 +143,7 @@ class MamujocoBatch:
         return self._snapshot
 
     def step(self, actions: NDArray[Any]) -> Transition:
-        """frame_skip substeps of physics, then reward, ends and observations."""
+        """frame_skip physics steps, then rewards, ends of episodes and observations."""
         if not self._started:
             raise UserError(f"mamujoco/{self.task}: step before reset")
         self._actions[...] = checked_reals(actions, *self._actions.shape[1:], self.slots)
@@ -151,7 +152,7 @@ class MamujocoBatch:
         if len(running):
             self._batch.step(None if len(running) == self.slots else running, self._body.frame_skip)
         self._measure(running)
-        ended = kernels.settle(running, self._actions, self._now, self._plan, rows)
+        ended = kernels.settle(running, self._actions, self._now, self._constants, rows)
         reward, terminated, truncated = rows.reward.copy(), rows.terminated.copy(), rows.truncated.copy()
         episodes = self._finish(terminated | truncated) if ended else []
         return Transition(self._snapshot, reward, terminated, truncated, self._final if ended else None, episodes)
@@ -161,29 +162,33 @@ class MamujocoBatch:
         return self._snapshot
 
     def _measure(self, running: NDArray[np.int32]) -> None:
-        """Read what rewards and observations need beside positions and velocities. Body positions lag one substep."""
+        """Read the tracked positions, angles and contact forces that rewards and observations need.
+
+        Body positions lag one physics step behind qpos.
+        """
         rows = self._rows_of
         if self._body.tracks == "x":
             self._now[:, 0] = rows.position[:, 0]
         elif self._body.tracks == "torso":
-            self._now[...] = self._marks[0]
+            self._now[...] = self._body_positions[0]
         else:
-            np.subtract(self._marks[0], self._marks[1], out=self._now)
-            self._turn()
+            np.subtract(self._body_positions[0], self._body_positions[1], out=self._now)
+            self._read_angles()
         if self._scratch is not None:
             for slot in running:
                 self._batch.get_data(int(slot), self._scratch)
                 mujoco.mj_rnePostConstraint(self._model, self._scratch)
                 np.clip(self._scratch.cfrc_ext.ravel(), -1.0, 1.0, out=rows.forces[slot])
 
-    def _turn(self) -> None:
-        """NumPy's sine and cosine, as gymnasium's: a compiled kernel's may differ in the last bit."""
+    def _read_angles(self) -> None:
+        """Sines and cosines of the reacher's joints by NumPy, as in gymnasium: a compiled kernel's may differ by a
+        bit."""
         angles = np.ascontiguousarray(self._rows_of.position[:, :2])
-        self._rows_of.turns[:, :2] = np.sin(angles)
-        self._rows_of.turns[:, 2:] = np.cos(angles)
+        self._rows_of.sines_cosines[:, :2] = np.sin(angles)
+        self._rows_of.sines_cosines[:, 2:] = np.cos(angles)
 
     def _begin(self, slots: NDArray[np.int32]) -> None:
-        """Draw start states, in gymnasium's order of draws, and observe them."""
+        """Start episodes in these slots: draw start states in gymnasium's order, then compute observations."""
         rows, start, model = self._rows_of, self._body.start, self._model
         for slot in slots:
             generator = episode_generator(int(self._seeds[slot]), int(self._episode[slot]))
@@ -199,14 +204,14 @@ class MamujocoBatch:
             rows.position[slot], rows.velocity[slot] = position, velocity
         self._warmstart[slots] = 0.0
         self._time[slots] = 0.0
-        if self._marks:
+        if self._body_positions:
             self._batch.forward(slots, POSITIONS)
         self._measure(slots[:0])
         rows.forces[slots] = 0.0
         rows.tracked[slots] = self._now[slots]
         rows.returned[slots] = 0.0
         rows.length[slots] = 0
-        kernels.observe(slots, self._plan, rows)
+        kernels.observe(slots, self._constants, rows)
 
     def _draw_goal(self, generator: np.random.Generator) -> Doubles:
         while True:
@@ -215,13 +220,14 @@ class MamujocoBatch:
                 return goal
 
     def _clear(self, slots: NDArray[np.int32]) -> None:
-        """A slot that is not stepped earns nothing and does not end again."""
+        """Reset reward and end flags, which no kernel writes for frozen slots."""
         self._rows_of.reward[slots] = 0.0
         self._rows_of.terminated[slots] = False
         self._rows_of.truncated[slots] = False
 
     def _finish(self, over: Bools) -> list[Episode]:
-        """Keep the last observations, report the episodes, then start the next ones or freeze."""
+        """Copy the last observations to `final`, then start the next episodes or freeze the slots; the ended
+        episodes."""
         ended = np.flatnonzero(over).astype(np.int32)
         rows = self._rows_of
         self._final.observation[ended] = rows.observation[ended]
@@ -239,7 +245,8 @@ class MamujocoBatch:
         return episodes
 
     def _saved(self) -> dict[str, NDArray[Any]]:
-        """The live arrays all else follows from. `tracked` and `forces` lag behind qpos, so they are state too."""
+        """The arrays that everything else is computed from. `tracked` and `forces` lag behind qpos: they are state
+        too."""
         rows = self._rows_of
         return {
             "qpos": rows.position,
@@ -255,7 +262,7 @@ class MamujocoBatch:
         }
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Copies, and which slots still run."""
+        """Copies of the state, and which slots are not frozen."""
         running = np.zeros(self.slots, dtype=np.bool_)
         running[self._running] = self._started
         return {**{name: array.copy() for name, array in self._saved().items()}, "running": running}
@@ -274,11 +281,11 @@ class MamujocoBatch:
         everyone = np.arange(self.slots, dtype=np.int32)
         self._clear(everyone)
         if self._body.tracks == "fingertip":
-            self._turn()
-        kernels.observe(everyone, self._plan, self._rows_of)
+            self._read_angles()
+        kernels.observe(everyone, self._constants, self._rows_of)
 
     def identity(self) -> dict[str, Any]:
-        """What a result must say about its environment."""
+        """`environment` of run.json."""
         return {
             "engine": "mujoco.batch",
             "revision": REVISIONS["mamujoco"],
@@ -294,4 +301,4 @@ class MamujocoBatch:
         }
 
     def close(self) -> None:
-        """Nothing outlives the object."""
+        """Nothing to end or free."""

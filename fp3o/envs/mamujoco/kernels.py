@@ -1,6 +1,6 @@
-"""The per-step arithmetic beside physics, fused and compiled: a lock-step of NumPy calls would cost more than a kernel.
+"""Rewards, ends and observations of a step in compiled kernels: the same in NumPy calls would cost more time.
 
-Slots are worked one after the other without regard to the rest, so numbers do not depend on N.
+Slots are processed one after the other and independently, so numbers do not depend on N.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from fp3o.envs.compiled import compiled
 from fp3o.envs.interface import Bools, Doubles, Floats
 
 
-class Plan(NamedTuple):
-    """What stays: columns to gather, coefficients, limits."""
+class TaskConstants(NamedTuple):
+    """Constants of a task; from `bodies.Body` and `MamujocoOptions`, which explain them."""
 
-    local: NDArray[np.int64]  # [A, D] columns of `features`
-    state: NDArray[np.int64]  # [Z]
-    ids: bool
+    local: NDArray[np.int64]  # [A, D] the column of `Slots.features` for each entry of an agent's observation
+    state: NDArray[np.int64]  # [Z] likewise for the critic's input
+    ids: bool  # append the one-hot agent number
     standardise: bool
-    reaching: bool
+    reaching: bool  # the reward is minus the distance of fingertip and target (reacher)
     distance_after: bool
-    seconds: float
+    seconds: float  # simulated time of a step
     control_cost: float
     contact_cost: float
     alive_bonus: float
     bonus_at_end: bool
-    ends: bool
+    ends: bool  # whether the next five limits are checked
     height: int
     low: float
     high: float
     angle: float
-    entries: float  # NaN: unchecked
-    limit: int
+    entries: float  # NaN: not checked
+    limit: int  # steps per episode
 
 
 class Slots(NamedTuple):
-    """What changes: one row per slot."""
+    """What changes from step to step: one row per slot."""
 
-    position: Doubles  # [N, nq] live views of MuJoCo's own rows
-    velocity: Doubles  # [N, nv]
-    turns: Doubles  # [N, 2 · angles] sines, then cosines
+    position: Doubles  # [N, nq] view of MuJoCo's memory
+    velocity: Doubles  # [N, nv] likewise
+    sines_cosines: Doubles  # [N, 2 · angles] sines, then cosines
     forces: Doubles  # [N, ·] contact forces, clipped
-    tracked: Doubles  # [N, 3] what the reward measures
-    features: Doubles  # [N, ·] every number a token can name
+    tracked: Doubles  # [N, 3] position that the reward is computed from (`Body.tracks`)
+    features: Doubles  # [N, ·] the number of every token (see bodies.py)
     observation: Floats  # [N, A, ·]
     state: Floats  # [N, A, ·]
     reward: Doubles  # [N, A]
@@ -57,7 +57,7 @@ class Slots(NamedTuple):
 
 
 def _collect(slot: int, slots: Slots) -> None:
-    """Fill a row of features: q, v, v clipped, sines, cosines, tracked, forces, 0."""
+    """Write a slot's features: q, v, v clipped, sines, cosines, tracked, forces, 0."""
     row = slots.features[slot]
     at = slots.position.shape[1]
     velocities = slots.velocity.shape[1]
@@ -68,9 +68,9 @@ def _collect(slot: int, slots: Slots) -> None:
         row[at + i] = velocity
         row[at + velocities + i] = min(max(velocity, -10.0), 10.0)
     at += 2 * velocities
-    for i in range(slots.turns.shape[1]):
-        row[at + i] = slots.turns[slot, i]
-    at += slots.turns.shape[1]
+    for i in range(slots.sines_cosines.shape[1]):
+        row[at + i] = slots.sines_cosines[slot, i]
+    at += slots.sines_cosines.shape[1]
     for i in range(3):
         row[at + i] = slots.tracked[slot, i]
     at += 3
@@ -82,9 +82,9 @@ collect: Callable[..., None] = compiled(_collect)
 
 
 def _standardise(values: Doubles, agents: int) -> tuple[float, float]:
-    """(x − mean) / deviation in place, over the values and a one-hot of this many agents (0: none) beside them.
+    """Standardise, in place, the vector of these values and a one-hot of length `agents` (0: none) after them.
 
-    Returns what the one-hot's one and its zeros become: the same wherever the one stands.
+    Returns the standardised values of the one-hot's one and of its zeros, which do not depend on where the one is.
     """
     total = 1.0 if agents else 0.0
     for value in values:
@@ -104,7 +104,7 @@ standardise: Callable[..., tuple[float, float]] = compiled(_standardise)
 
 
 def _write(into: Floats, values: Doubles, agent: int, one: float, zero: float) -> None:
-    """Values and the one-hot agent number, where there is room for it, rounded to float32 at the very end."""
+    """Write values, then (if `into` is longer) the one-hot agent number; this is where they are rounded to float32."""
     count = len(values)
     for i in range(count):
         into[i] = values[i]
@@ -117,24 +117,24 @@ def _write(into: Floats, values: Doubles, agent: int, one: float, zero: float) -
 write: Callable[..., None] = compiled(_write)
 
 
-def _observe(rows: NDArray[np.int32], plan: Plan, slots: Slots) -> None:
+def _observe(rows: NDArray[np.int32], constants: TaskConstants, slots: Slots) -> None:
     """Observations and critic states of these slots."""
-    agents = len(plan.local)
-    ids = agents if plan.ids else 0
+    agents = len(constants.local)
+    ids = agents if constants.ids else 0
     one, zero = 1.0, 0.0
-    local, state = np.empty(plan.local.shape[1]), np.empty(len(plan.state))
+    local, state = np.empty(constants.local.shape[1]), np.empty(len(constants.state))
     for slot in rows:
         collect(slot, slots)
         row = slots.features[slot]
         for agent in range(agents):
             for i in range(len(local)):
-                local[i] = row[plan.local[agent, i]]
-            if plan.standardise:
+                local[i] = row[constants.local[agent, i]]
+            if constants.standardise:
                 one, zero = standardise(local, ids)
             write(slots.observation[slot, agent], local, agent, one, zero)
         for i in range(len(state)):
-            state[i] = row[plan.state[i]]
-        if plan.standardise:
+            state[i] = row[constants.state[i]]
+        if constants.standardise:
             one, zero = standardise(state, ids)
         for agent in range(agents):
             write(slots.state[slot, agent], state, agent, one, zero)
@@ -143,18 +143,18 @@ def _observe(rows: NDArray[np.int32], plan: Plan, slots: Slots) -> None:
 observe: Callable[..., None] = compiled(_observe)
 
 
-def _healthy(position: Doubles, velocity: Doubles, plan: Plan) -> bool:
-    """Whether the body still stands."""
-    if not plan.low < position[plan.height] < plan.high:
+def _healthy(position: Doubles, velocity: Doubles, constants: TaskConstants) -> bool:
+    """Whether the state is within the limits of `bodies.Ending`."""
+    if not constants.low < position[constants.height] < constants.high:
         return False
-    if np.isfinite(plan.angle) and not abs(position[plan.height + 1]) < plan.angle:
+    if np.isfinite(constants.angle) and not abs(position[constants.height + 1]) < constants.angle:
         return False
-    if not np.isnan(plan.entries):
+    if not np.isnan(constants.entries):
         for entry in position[2:]:
-            if not abs(entry) < plan.entries:
+            if not abs(entry) < constants.entries:
                 return False
         for entry in velocity:
-            if not abs(entry) < plan.entries:
+            if not abs(entry) < constants.entries:
                 return False
     return True
 
@@ -162,10 +162,10 @@ def _healthy(position: Doubles, velocity: Doubles, plan: Plan) -> bool:
 healthy: Callable[..., bool] = compiled(_healthy)
 
 
-def _settle(rows: NDArray[np.int32], actions: Doubles, now: Doubles, plan: Plan, slots: Slots) -> int:
-    """After physics: reward, ends, counters and observations of these slots; how many of them ended.
+def _settle(rows: NDArray[np.int32], actions: Doubles, now: Doubles, constants: TaskConstants, slots: Slots) -> int:
+    """After physics: write rewards, end flags, counters and observations of these slots; returns how many ended.
 
-    actions: [N, A, K] unclipped; now: [N, 3] where the tracked thing is after the step.
+    actions [N, A, K] are not clipped; now [N, 3] is the tracked position after the step.
     """
     ended = 0
     for slot in rows:
@@ -173,31 +173,31 @@ def _settle(rows: NDArray[np.int32], actions: Doubles, now: Doubles, plan: Plan,
         for agent in range(actions.shape[1]):
             for part in range(actions.shape[2]):
                 cost += actions[slot, agent, part] ** 2
-        alive = not plan.ends or healthy(slots.position[slot], slots.velocity[slot], plan)
-        if plan.reaching:
-            place = now[slot] if plan.distance_after else slots.tracked[slot]
-            reward = -np.sqrt(place[0] ** 2 + place[1] ** 2 + place[2] ** 2) - plan.control_cost * cost
+        alive = not constants.ends or healthy(slots.position[slot], slots.velocity[slot], constants)
+        if constants.reaching:
+            place = now[slot] if constants.distance_after else slots.tracked[slot]
+            reward = -np.sqrt(place[0] ** 2 + place[1] ** 2 + place[2] ** 2) - constants.control_cost * cost
         else:
-            reward = (now[slot, 0] - slots.tracked[slot, 0]) / plan.seconds
-            if alive or plan.bonus_at_end:
-                reward += plan.alive_bonus
-            reward -= plan.control_cost * cost
-        if plan.contact_cost > 0.0:
+            reward = (now[slot, 0] - slots.tracked[slot, 0]) / constants.seconds
+            if alive or constants.bonus_at_end:
+                reward += constants.alive_bonus
+            reward -= constants.control_cost * cost
+        if constants.contact_cost > 0.0:
             contact = 0.0
             for i in range(slots.forces.shape[1]):
                 contact += slots.forces[slot, i] ** 2
-            reward -= plan.contact_cost * contact
+            reward -= constants.contact_cost * contact
         for i in range(3):
             slots.tracked[slot, i] = now[slot, i]
         slots.reward[slot, :] = reward
         slots.returned[slot] += reward
         slots.length[slot] += 1
         slots.terminated[slot] = not alive
-        slots.truncated[slot] = slots.length[slot] >= plan.limit
-        if not alive or slots.length[slot] >= plan.limit:
+        slots.truncated[slot] = slots.length[slot] >= constants.limit
+        if not alive or slots.length[slot] >= constants.limit:
             ended += 1
-    observe(rows, plan, slots)
+    observe(rows, constants, slots)
     return ended
 
 
-settle: Callable[[NDArray[Any], Doubles, Doubles, Plan, Slots], int] = compiled(_settle)
+settle: Callable[[NDArray[Any], Doubles, Doubles, TaskConstants, Slots], int] = compiled(_settle)

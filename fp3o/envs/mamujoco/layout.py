@@ -1,4 +1,4 @@
-"""Which number stands where in each agent's observation and action."""
+"""The order of numbers in each agent's observation and action."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fp3o.envs.mamujoco.bodies import Body, Joint, Tokens
 from fp3o.envs.options import MamujocoOptions
 
 
-class Layout(NamedTuple):
-    """Tokens of every agent and of the critic, without the agent number; the actuator each action reaches."""
+class ObservationLayout(NamedTuple):
+    """The tokens (see bodies.py) in observations and critic input, without agent number; the actuators of actions."""
 
     local: tuple[Tokens, ...]  # [A], padded with "0" to the longest
     state: Tokens
@@ -20,7 +20,7 @@ class Layout(NamedTuple):
 
 
 def by_distance(own: tuple[str, ...], edges: tuple[tuple[str, ...], ...], furthest: int) -> list[list[str]]:
-    """Joints at graph distance 0, 1, …, each sorted by name as text (release)."""
+    """Joints at distance 0, 1, … `furthest` in the graph of neighbours; each list sorted by name, as in the release."""
     rings: list[list[str]] = [sorted(own)]
     seen = set(own)
     for _ in range(furthest):
@@ -31,7 +31,7 @@ def by_distance(own: tuple[str, ...], edges: tuple[tuple[str, ...], ...], furthe
 
 
 def seen_by(own: tuple[str, ...], body: Body, furthest: int) -> Tokens:
-    """Own joints with velocities, others' positions, what all are shown."""
+    """Tokens an agent sees: positions and velocities of its own joints, positions of others', what all agents see."""
     joints: dict[str, Joint] = {joint.name: joint for joint in body.joints}
     first, *others = by_distance(own, body.edges, furthest)
     mine = [token for name in first for token in joints[name].position + joints[name].velocity + joints[name].extra]
@@ -39,8 +39,8 @@ def seen_by(own: tuple[str, ...], body: Body, furthest: int) -> Tokens:
     return (*mine, *theirs, *body.shown_to_all)
 
 
-def lay_out(body: Body, share: tuple[tuple[str, ...], ...], options: MamujocoOptions) -> Layout:
-    """The layout of a task."""
+def lay_out(body: Body, share: tuple[tuple[str, ...], ...], options: MamujocoOptions) -> ObservationLayout:
+    """The layout of a task; `share`: the joints of each agent."""
     if options.observability == "full":
         local = [body.state for _ in share]
     else:
@@ -52,11 +52,11 @@ def lay_out(body: Body, share: tuple[tuple[str, ...], ...], options: MamujocoOpt
     else:
         numbers = iter(range(len(body.joints)))
         actuators = tuple(tuple(next(numbers) for _ in own) for own in share)
-    return Layout(tuple(tuple(one) + ("0",) * (longest - len(one)) for one in local), body.state, actuators)
+    return ObservationLayout(tuple(tuple(one) + ("0",) * (longest - len(one)) for one in local), body.state, actuators)
 
 
 class Features(NamedTuple):
-    """How many numbers each letter can name; side by side they are the row that observations are gathered from."""
+    """The row of numbers that observations are gathered from: how many there are of each kind of token."""
 
     positions: int
     velocities: int
@@ -64,7 +64,7 @@ class Features(NamedTuple):
     forces: int
 
     def offsets(self) -> dict[str, int]:
-        """Where each letter's numbers begin; "0" names a column that stays zero."""
+        """First column of each kind of token, by its letter; "0" is a column that stays zero."""
         lengths = {
             "q": self.positions,
             "v": self.velocities,
@@ -78,7 +78,7 @@ class Features(NamedTuple):
         return dict(zip((*lengths, "0"), (int(start) for start in starts), strict=True))
 
     def columns(self, tokens: Tokens) -> NDArray[np.int64]:
-        """The column of each token."""
+        """The column of each of these tokens."""
         starts = self.offsets()
         return np.array([starts[token[0]] + int(token[1:] or 0) for token in tokens], dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""MuJoCo models: gymnasium's files, and the swimmer, which is built."""
+"""MuJoCo models: gymnasium's files, and the swimmer's, which is generated."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from fp3o.errors import UserError
 
 
 def swimmer_xml(joints: int) -> str:
-    """A torso and a tail of unit capsules, one hinge each, in a viscous medium; nothing collides."""
+    """MJCF of a chain of capsules of length 1 with a hinge between neighbours, in a viscous medium, without
+    collisions."""
     segments = ""
     for i in reversed(range(joints)):
         name = "back" if i == joints - 1 else f"mid{i}"
-        # Release: the i-th hinge turns about (−1)^(i+1) z, but the first and the last about +z.
+        # As in the release: the i-th hinge rotates about (−1)^(i+1) z, but the first and the last about +z.
         axis = 1 if i in (0, joints - 1) or i % 2 else -1
         segments = f"""
 <body name="{name}" pos="{0.5 if i == 0 else -1} 0 0">
@@ -50,14 +51,14 @@ def swimmer_xml(joints: int) -> str:
 
 
 def load(body: Body) -> Any:
-    """The compiled model of a body, as it is."""
+    """The compiled model of a body, unchanged."""
     if not body.model:
         return mujoco.MjModel.from_xml_string(swimmer_xml(len(body.joints)))
-    found = importlib.util.find_spec("gymnasium")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("gymnasium")
+    if package is None or package.origin is None:
         raise UserError("the MuJoCo model files come with gymnasium, which is not installed")
-    path = Path(found.origin).parent / "envs" / "mujoco" / "assets" / body.model
-    # HalfCheetah's file uses a deprecated attribute; MuJoCo would say so in a log file in the working directory.
+    path = Path(package.origin).parent / "envs" / "mujoco" / "assets" / body.model
+    # HalfCheetah's file uses a deprecated attribute, about which MuJoCo would write a log into the current folder.
     reporter = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)
     try:
@@ -67,11 +68,11 @@ def load(body: Body) -> Any:
 
 
 def build(body: Body, options: MamujocoOptions) -> Any:
-    """The model as a task uses it."""
+    """The compiled model of a body with the options' changes."""
     model = load(body)
     if options.contact_margins == "halved":
         model.geom_margin *= 0.5
     if model.ntree == 1:
-        # One body is one island of contacts: not looking for more saves 5 to 9 % and changes no bit.
+        # A single robot is a single contact island: not searching for islands saves 5 to 9 % and changes no bit.
         model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
     return model

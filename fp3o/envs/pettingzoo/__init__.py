@@ -1,4 +1,4 @@
-"""Any PettingZoo ParallelEnv, by import path or by a registered name."""
+"""Any PettingZoo ParallelEnv, by import path (`module:factory`) or by a name of KNOWN_ENVIRONMENTS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Report", "check", "make"]
 
 
 def make(task: str, slots: int, *, auto_reset: bool, threads: int, options: PettingzooOptions) -> BatchEnv:
-    """threads: worker processes; 0 or 1: one per core."""
+    """N environments of a task. threads: number of worker processes; 0 or 1: one per core."""
     env = options.env or task
     if ":" not in env and env not in KNOWN_ENVIRONMENTS:
         raise UserError(

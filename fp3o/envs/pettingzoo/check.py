@@ -1,4 +1,4 @@
-"""`fp3o check-env module:factory`: what of a user-supplied environment fits, in plain words."""
+"""`fp3o check-env module:factory`: whether a user-supplied environment can be trained on, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from fp3o.envs.pettingzoo.child import Child
 from fp3o.envs.pettingzoo.factory import parse_arguments
 
 SECONDS = 120.0
-# The last line of a whole examination: a process that leaves halfway may well say that all is well.
+# The last line of a complete examination. Without it the process ended halfway, even if its exit status says success.
 END = ["end", ""]
 
 
 @dataclass(frozen=True)
 class Report:
-    """The findings, one line each (yes, no or note), and the conclusion as the last line."""
+    """The findings, one line each (starting with yes, no or note); the last line is the conclusion."""
 
     fits: bool
     lines: tuple[str, ...]
 
 
 def check(env: str, arguments: str = "", seconds: float = SECONDS) -> Report:
-    """Try the environment out in a process of its own; a crash or a hang is a finding like any other."""
+    """Try the environment in a process of its own: a crash or a hang is a finding like any other."""
     told = json.dumps({"env": env, "arguments": parse_arguments(arguments), "path": sys.path})
     with tempfile.TemporaryFile() as output:
         child = Child("fp3o.envs.pettingzoo.examine", told, output=output)
@@ -40,9 +40,9 @@ def check(env: str, arguments: str = "", seconds: float = SECONDS) -> Report:
     if code is None:
         trouble = f"it has not come back for {seconds:g} s: it hangs"
     elif code:
-        trouble = f"its process dies, {child.last_words()}"
+        trouble = f"its process dies, {child.exit_message()}"
     elif findings[-1:] != [END]:
-        trouble = f"its process leaves before the end, {child.last_words()}"
+        trouble = f"its process leaves before the end, {child.exit_message()}"
     else:
         findings.pop()
     if trouble is not None:

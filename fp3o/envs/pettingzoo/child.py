@@ -1,4 +1,4 @@
-"""How the processes that run user-supplied code are started and how their end is told."""
+"""Starting, watching and ending the processes that run user-supplied code."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-# The package of the parent, whichever else is installed; -P: a torch.py in the current folder is not torch.
+# The child uses the same copy of fp3o as the parent. -P: a torch.py in the current folder must not hide torch.
 _START = (
     "import runpy, sys; sys.path.insert(0, sys.argv[1]); import fp3o; del sys.path[0], sys.argv[1]; "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 )
 
 
-# Of what a process writes to its error stream, the last bytes are kept.
+# Bytes kept of what a process writes to its error stream: the last ones.
 KEPT = 64 * 1024
 
 
 class Child:
-    """A module of this package in a process of its own, with whatever processes its code starts, and its last words."""
+    """A module of this package run in a process of its own, which is ended together with all processes it started."""
 
     def __init__(
         self, module: str, *arguments: str, descriptors: Sequence[int] = (), output: IO[bytes] | None = None
@@ -58,25 +58,25 @@ class Child:
         except subprocess.TimeoutExpired:
             return None
 
-    def last_words(self) -> str:
-        """How it ended (see `how_it_ended`); call it after its end."""
+    def exit_message(self) -> str:
+        """How the process ended (see `how_it_ended`); to be called after its end."""
         self._reader.join(timeout=1.0)  # a process that it started may hold the stream open
         return how_it_ended(self._process.returncode, self._written)
 
     def end(self) -> None:
-        """Kill it and every process of its group, and collect it."""
+        """Kill the process and all processes of its group, and wait for its end."""
         with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left; on macOS, only a zombie
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
 
 
 def end_own_group() -> None:
-    """In a child whose parent is gone: end it and every process that it started."""
+    """For a child whose parent is gone: end this process and every process that it started."""
     os.killpg(0, signal.SIGKILL)
 
 
 def leave_with_parent() -> None:
-    """A child whose environment hangs cannot see its line close: a thread watches the parent instead."""
+    """End this process when its parent ends. By a thread: a hanging environment keeps the main thread from noticing."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -88,7 +88,7 @@ def leave_with_parent() -> None:
 
 
 def _environment() -> dict[str, str]:
-    """One thread each, no window, no greeting."""
+    """Environment variables of a child: one thread, no window, no greeting by pygame."""
     return {
         **os.environ,
         "OMP_NUM_THREADS": "1",

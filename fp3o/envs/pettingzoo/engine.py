@@ -1,7 +1,7 @@
-"""Any PettingZoo ParallelEnv as a batch: workers hold the environments, arrays in shared memory connect them.
+"""Any PettingZoo ParallelEnv as a BatchEnv: worker processes run the environments and exchange arrays by shared memory.
 
-A worker that dies and an environment that raises are replaced and counted; one that hangs is reported. Neither can stop
-the training process for longer than the time-out.
+A worker that dies and an environment that raises are replaced and counted; one that hangs is a UserError. None of them
+stops the training process for longer than the time-out.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from fp3o.envs.interface import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Sn
 from fp3o.envs.options import PettingzooOptions
 from fp3o.envs.pettingzoo.child import Child
 from fp3o.envs.pettingzoo.factory import parse_arguments
-from fp3o.envs.pettingzoo.memory import Board, View, attach, unnamed_file
+from fp3o.envs.pettingzoo.memory import SharedArrays, SharedSnapshot, attach, unnamed_file
 from fp3o.envs.pettingzoo.spaces import Description
 from fp3o.errors import UserError
 
-# Importing a simulator and building environments may take longer than any step.
+# Time-out for importing a simulator and building environments, which may take longer than any step.
 START_SECONDS = 120.0
-# Failures of one slot without a finished episode in between: beyond this it is a bug, not bad luck.
+# Failures of one slot in a row, without a finished episode in between, that are accepted.
 PATIENCE = 3
 
 
 class Worker:
-    """A child process and the line to it."""
+    """A worker process and the pipe to it."""
 
     def __init__(self, number: int, slots: range, memory: int) -> None:
         self.number = number
@@ -47,26 +47,26 @@ class Worker:
         descriptors = (theirs.fileno(), memory)
         self.child = Child("fp3o.envs.pettingzoo.worker", *map(str, descriptors), descriptors=descriptors)
         theirs.close()
-        self.line = Connection(ours.detach())
+        self.pipe = Connection(ours.detach())
 
     def send(self, message: bytes) -> None:
-        # A worker that is gone is noticed when its answer is awaited.
+        # A worker that has died is noticed when its answer is awaited.
         try:
-            self.line.send_bytes(message)
+            self.pipe.send_bytes(message)
         except OSError:
             return
 
-    def last_words(self) -> str:
+    def exit_message(self) -> str:
         """How the process ended, and the last line it wrote."""
-        return "closed its line" if self.child.wait(5.0) is None else self.child.last_words()
+        return "closed its pipe" if self.child.wait(5.0) is None else self.child.exit_message()
 
     def stop(self, patience: float = 0.0) -> None:
-        """End the process and those it started, politely if there is time."""
+        """End the process and those it started; `patience`: seconds it has to end by itself."""
         if patience:
             self.send(b"close")
             self.child.wait(patience)
         self.child.end()
-        self.line.close()
+        self.pipe.close()
 
 
 def _stop_all(workers: list[Worker], memory: int) -> None:
@@ -77,7 +77,7 @@ def _stop_all(workers: list[Worker], memory: int) -> None:
 
 
 class PettingzooBatch:
-    """N environments in worker processes. Cannot save its state: a restored run starts fresh episodes."""
+    """N environments in worker processes. Their state cannot be saved: a resumed run starts new episodes."""
 
     def __init__(
         self, task: str, env: str, slots: int, auto_reset: bool, threads: int, options: PettingzooOptions
@@ -98,22 +98,22 @@ class PettingzooBatch:
         self._finalizer = weakref.finalize(self, _stop_all, self._workers, self._memory)
         self._returns = np.zeros(slots)
         self._lengths = np.zeros(slots, dtype=np.int64)
-        self._running = np.zeros(slots, dtype=np.bool_)  # before the present command
+        self._running = np.zeros(slots, dtype=np.bool_)  # slots that were not frozen before the current command
         self._failures = np.zeros(slots, dtype=np.int64)
         self._started = False
         edges = np.linspace(0, slots, self.workers + 1).astype(int)
         for number in range(self.workers):
             self._workers.append(Worker(number, range(edges[number], edges[number + 1]), self._memory))
-        self._description, self._code = self._introduce(self._workers)
-        self._board: Board = attach(self._memory, self._description, slots, self.workers)
-        self._employ(self._workers)
+        self._description, self._code = self._describe(self._workers)
+        self._shared: SharedArrays = attach(self._memory, self._description, slots, self.workers)
+        self._build(self._workers)
         self.spec = self._make_spec()
         self._choices = self._make_choices()
 
     # --- Starting workers ---------------------------------------------------------------------------------------
 
-    def _introduce(self, workers: Iterable[Worker]) -> tuple[Description, dict[str, str]]:
-        """Tell workers which environment to build; returns what it is like."""
+    def _describe(self, workers: Iterable[Worker]) -> tuple[Description, dict[str, str]]:
+        """Tell workers which environment it is; returns its description, and the versions of its code."""
         workers = list(workers)
         for worker in workers:
             hello = {
@@ -129,8 +129,8 @@ class PettingzooBatch:
             raise self._give_up("its factory builds environments of different sizes")
         return descriptions[0], replies[0]["code"]
 
-    def _employ(self, workers: Iterable[Worker]) -> None:
-        """Let introduced workers build their environments."""
+    def _build(self, workers: Iterable[Worker]) -> None:
+        """Let workers build the environments of their slots; after `_describe`."""
         workers = list(workers)
         order = {
             "slots": self.slots,
@@ -145,14 +145,14 @@ class PettingzooBatch:
             self._first_reply(worker)
 
     def _first_reply(self, worker: Worker) -> Any:
-        """An answer from a worker that is starting; anything wrong now is the user's to mend."""
+        """The answer of a worker that is starting; UserError if it hangs, dies or cannot use the environment."""
         limit = max(START_SECONDS, self._options.timeout)
-        if not worker.line.poll(limit):
+        if not worker.pipe.poll(limit):
             raise self._give_up(f"building and resetting it has taken more than {limit:g} s; it hangs")
         try:
-            reply = json.loads(worker.line.recv_bytes())
+            reply = json.loads(worker.pipe.recv_bytes())
         except (EOFError, OSError):
-            raise self._give_up(f"the process that builds it dies, {worker.last_words()}") from None
+            raise self._give_up(f"the process that builds it dies, {worker.exit_message()}") from None
         if "unfit" in reply:
             raise self._give_up(reply["unfit"])
         return reply
@@ -179,23 +179,23 @@ class PettingzooBatch:
         )
 
     def _make_choices(self) -> NDArray[np.int64]:
-        """[N, A, sub-actions] how many choices there are; 1 where an agent lacks a sub-action."""
+        """Number of choices [N, A, sub-actions]; 1 where an agent lacks a sub-action."""
         parts = len(self._description.sizes)
         table = [[c[part] if part < len(c) else 1 for part in range(parts)] for c in self._description.choices]
         return np.tile(np.array(table, dtype=np.int64), (self.slots, 1, 1))
 
-    # --- The protocol -------------------------------------------------------------------------------------------
+    # --- The interface ------------------------------------------------------------------------------------------
 
     def reset(self, seeds: Seeds) -> Snapshot:
-        self._board.seed[:] = checked_seeds(seeds, self.slots)
-        self._board.episode[:] = 0
+        self._shared.seed[:] = checked_seeds(seeds, self.slots)
+        self._shared.episode[:] = 0
         self._start_episodes()
         return self.snapshot()
 
     def _start_episodes(self) -> None:
-        self._board.running[:] = True
-        self._board.terminated[:] = False
-        self._board.truncated[:] = False
+        self._shared.running[:] = True
+        self._shared.terminated[:] = False
+        self._shared.truncated[:] = False
         self._running[:] = True
         self._returns[:] = 0.0
         self._lengths[:] = 0
@@ -207,10 +207,13 @@ class PettingzooBatch:
     def step(self, actions: NDArray[Any]) -> Transition:
         if not self._started:
             raise UserError(f"{self._name}: step before reset")
-        board = self._board
-        board.action[:] = self._checked(actions)
-        self._running = running = board.running.copy()
-        board.reward[~running] = 0.0
+        shared = self._shared
+        shared.action[:] = self._checked(actions)
+        self._running = running = shared.running.copy()
+        # Frozen slots: no worker writes these.
+        shared.reward[~running] = 0.0
+        shared.terminated[~running] = False
+        shared.truncated[~running] = False
         at_work = [worker for worker in self._workers if running[worker.slots.start : worker.slots.stop].any()]
         for worker in at_work:
             worker.send(b"step")
@@ -218,15 +221,15 @@ class PettingzooBatch:
         reward, score = self._rewards()
         self._returns += score
         self._lengths += running
-        over = board.terminated | board.truncated
+        over = shared.terminated | shared.truncated
         ended = [slot for slot in np.flatnonzero(running & over).tolist() if slot not in lost]
         episodes = [self._episode(slot) for slot in ended]
         self._failures[ended] = 0
         for slot in (*ended, *lost):
             self._returns[slot] = 0.0
             self._lengths[slot] = 0
-        final = self._seen(board.final) if over.any() else None
-        return Transition(self.snapshot(), reward, board.terminated.copy(), board.truncated.copy(), final, episodes)
+        final = self._seen(shared.final) if over.any() else None
+        return Transition(self.snapshot(), reward, shared.terminated.copy(), shared.truncated.copy(), final, episodes)
 
     def _checked(self, actions: NDArray[Any]) -> NDArray[Any]:
         spec = self.spec
@@ -234,8 +237,8 @@ class PettingzooBatch:
             return checked_reals(actions, spec.agents, spec.action.sizes[0], self.slots)
         chosen = checked_choices(actions, self._choices)
         starts = np.concatenate([[0], np.cumsum(spec.action.sizes)[:-1]])
-        legal = np.take_along_axis(self._board.now.available, chosen + starts, axis=2)
-        legal[~self._board.running] = True
+        legal = np.take_along_axis(self._shared.now.available, chosen + starts, axis=2)
+        legal[~self._shared.running] = True
         if not legal.all():
             slot, agent, part = (int(i) for i in np.argwhere(~legal)[0])
             raise UserError(
@@ -245,8 +248,8 @@ class PettingzooBatch:
         return chosen
 
     def _rewards(self) -> tuple[Doubles, Doubles]:
-        """What agents are trained on [N, A] and what the return adds up [N]."""
-        own = self._board.reward.copy()
+        """Rewards that agents are trained on [N, A], and the part of the episode's return in this step [N]."""
+        own = self._shared.reward.copy()
         total = own.sum(axis=1)
         if self._options.reward == "own":
             return own, total
@@ -258,22 +261,22 @@ class PettingzooBatch:
         per_agent = total if self._options.reward == "mean" else total / self.spec.agents
         return Episode(slot, total, per_agent, int(self._lengths[slot]), won=None)
 
-    def _seen(self, view: View) -> Snapshot:
+    def _seen(self, shown: SharedSnapshot) -> Snapshot:
         agents = self.spec.agents
         observation = np.zeros((self.slots, agents, self.spec.observation_size), dtype=np.float32)
-        width = view.observation.shape[2]
-        observation[:, :, :width] = view.observation
+        width = shown.observation.shape[2]
+        observation[:, :, :width] = shown.observation
         if self._options.agent_id:
             observation[:, :, width:] = np.eye(agents)
-        available = None if self.spec.action.kind == "gaussian" else view.available.copy()
-        return Snapshot(observation, np.repeat(view.state[:, None], agents, axis=1), view.alive.copy(), available)
+        available = None if self.spec.action.kind == "gaussian" else shown.available.copy()
+        return Snapshot(observation, np.repeat(shown.state[:, None], agents, axis=1), shown.alive.copy(), available)
 
     def snapshot(self) -> Snapshot:
-        return self._seen(self._board.now)
+        return self._seen(self._shared.now)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Seeds and episode numbers: all that can be saved of a user-supplied environment."""
-        return {"seeds": self._board.seed.copy(), "episodes": self._board.episode.copy()}
+        """Seeds and episode numbers: nothing more of a user-supplied environment can be saved."""
+        return {"seeds": self._shared.seed.copy(), "episodes": self._shared.episode.copy()}
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
         """Start the episode after the saved one in every slot."""
@@ -281,8 +284,8 @@ class PettingzooBatch:
             raise UserError(
                 f"{self._name}: saved state does not fit; allowed: seeds and episodes of shape ({self.slots},)"
             )
-        self._board.seed[:] = state["seeds"]
-        self._board.episode[:] = state["episodes"] + 1
+        self._shared.seed[:] = state["seeds"]
+        self._shared.episode[:] = state["episodes"] + 1
         self._start_episodes()
 
     def identity(self) -> dict[str, Any]:
@@ -312,7 +315,7 @@ class PettingzooBatch:
     # --- Answers, deaths, hangs ---------------------------------------------------------------------------------
 
     def _collect(self, workers: list[Worker]) -> set[int]:
-        """Wait for all answers; returns the slots whose episode was lost to a failure."""
+        """Wait for the answers of these workers; returns the slots whose episode was lost by a failure."""
         lost: set[int] = set()
         for worker, reply in self._answers(workers):
             if reply is None:
@@ -325,49 +328,49 @@ class PettingzooBatch:
         return lost
 
     def _answers(self, workers: list[Worker]) -> list[tuple[Worker, bytes | None]]:
-        """Each worker's reply, or None if it died. Raises if one makes no progress for the time-out."""
+        """Each worker's answer, or None if it died. UserError if one makes no progress for the time-out."""
         answers: list[tuple[Worker, bytes | None]] = []
-        pending: dict[Any, Worker] = {worker.line: worker for worker in workers}
+        pending: dict[Any, Worker] = {worker.pipe: worker for worker in workers}
         timeout = self._options.timeout
-        seen = self._board.progress[:, 0].copy()
+        seen = self._shared.progress[:, 0].copy()
         deadline = time.monotonic() + timeout
         while pending:
             ready = connection.wait(list(pending), timeout=max(0.0, deadline - time.monotonic()))
-            for line in ready:
-                worker = pending.pop(line)
+            for pipe in ready:
+                worker = pending.pop(pipe)
                 try:
-                    answers.append((worker, worker.line.recv_bytes()))
+                    answers.append((worker, worker.pipe.recv_bytes()))
                 except (EOFError, OSError):
                     answers.append((worker, None))
             if ready or time.monotonic() < deadline:
                 continue
-            progress = self._board.progress[:, 0].copy()
+            progress = self._shared.progress[:, 0].copy()
             stuck = [w for w in pending.values() if progress[w.number] == seen[w.number]]
             if stuck:
-                slot = int(self._board.progress[stuck[0].number, 1])
+                slot = int(self._shared.progress[stuck[0].number, 1])
                 raise self._give_up(f"environment {slot} has not come back for {timeout:g} s; it hangs")
             seen, deadline = progress, time.monotonic() + timeout
         return answers
 
     def _replace(self, worker: Worker) -> list[int]:
-        """Start a new process in the place of a dead one; its running episodes are lost."""
-        board = self._board
-        words = worker.last_words()
+        """Replace a dead worker; its running episodes are lost, and other ones are started. Returns their slots."""
+        shared = self._shared
+        words = worker.exit_message()
         worker.stop()
         self.restarts += 1
         lost = [n for n in worker.slots if self._running[n]]
         self._count_failure(lost, f"its process ends, {words}")
         fresh = Worker(worker.number, worker.slots, self._memory)
         self._workers[worker.number] = fresh
-        self._introduce([fresh])
-        self._employ([fresh])
+        self._describe([fresh])
+        self._build([fresh])
         for n in lost:
             for name in ("observation", "state", "alive", "available"):
-                getattr(board.final, name)[n] = getattr(board.now, name)[n]
-            board.reward[n] = 0.0
-            board.terminated[n], board.truncated[n] = False, self._auto_reset
-            board.episode[n] += 1
-            board.running[n] = True
+                getattr(shared.final, name)[n] = getattr(shared.now, name)[n]
+            shared.reward[n] = 0.0
+            shared.terminated[n], shared.truncated[n] = False, True
+            shared.episode[n] += 1
+            shared.running[n] = True
         fresh.send(json.dumps(lost).encode())
         self._collect([fresh])
         return lost

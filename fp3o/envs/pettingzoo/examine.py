@@ -1,6 +1,7 @@
-"""Try out an environment and say what fits: `python -m fp3o.envs.pettingzoo.examine ORDER`.
+"""Examine a user-supplied environment: `python -m fp3o.envs.pettingzoo.examine ORDER` (JSON; see `main`).
 
-A process of its own, started by `check`, because user-supplied code may crash or hang. One finding per line as JSON.
+A program of its own, started by `check`, because user-supplied code may crash or hang. Prints a finding per line, as
+JSON.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from fp3o.envs.pettingzoo.factory import build, load_factory, one_line
 from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, check_rewards, describe, split_mask
 
 STEPS = 200
-SEEDS = 5  # that `fp3o train` trains side by side unless told otherwise
-MUCH = 2e9  # bytes of a rollout that are worth a line
+SEEDS = 5  # `fp3o train` trains this many side by side by default
+MUCH = 2e9  # bytes of a rollout from which on its memory is mentioned
 Finding = tuple[Literal["yes", "no", "note"], str]
 
 
 def examine(name: str, arguments: dict[str, Any]) -> Iterator[Finding]:
-    """Everything that can be found out in a few seconds."""
+    """All findings, in the order in which they are made; takes a few seconds."""
     try:
         factory = load_factory(name, arguments)
         env = build(factory)
@@ -84,7 +85,7 @@ def _sizes(env: Any, description: Description) -> Iterator[Finding]:
 
 
 def _memory(description: Description) -> Iterator[Finding]:
-    """What observations and states of a rollout take: of pictures, easily more than there is."""
+    """Memory of a rollout's observations and states: with pictures, easily more than a machine has."""
     settings = resolve(Cell.parse("pettingzoo/any/full/fp3o"), {"env": "any:env"}).settings
     agents, steps = len(description.agents), settings.rollout_length * settings.rollout_threads
     numbers = agents * (max(description.observations) + agents + description.joint)
@@ -121,7 +122,7 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
     translator = Translator(env, description)
     seen, infos = env.reset(seed=1)
     alike, left_early, ends, length, longest = True, False, 0, 0, 0
-    paid, shared = False, False  # whether anybody got a reward, and whether the team did
+    paid, shared = False, False  # whether any agent got a reward, and whether the sum over agents was ever not 0
     begin = time.perf_counter()
     for step in range(STEPS):
         acting = list(env.agents)
@@ -167,7 +168,7 @@ def _check_numbers(translator: Translator, description: Description, seen: Any, 
 
 
 def _repeat(env: Any, description: Description) -> Iterator[Finding]:
-    """Twice the same seed and actions."""
+    """Whether the same seed and actions give the same numbers twice."""
     translator = Translator(env, description)
     runs = []
     for _ in range(2):
@@ -203,7 +204,7 @@ def _api_test(env: Any) -> Iterator[Finding]:
 
 def main() -> None:
     leave_with_parent()
-    # Whatever the environment prints must not mix with the findings: they get a copy of the output, it gets the errors.
+    # What the environment prints must not mix with the findings: it is redirected to the error stream.
     with os.fdopen(os.dup(1), "w") as output:
         os.dup2(2, 1)
         told = json.loads(sys.argv[1])

@@ -1,4 +1,4 @@
-"""From a name to a function that builds a ParallelEnv."""
+"""From `module:factory` or a known name to a function that builds a ParallelEnv."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fp3o.errors import UserError
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """`name=value,name=value`, or a JSON object where values are lists or hold commas."""
+    """Keyword arguments from `name=value,name=value`, or from a JSON object (for lists, or text with commas)."""
     try:
         if text.lstrip().startswith("{"):
             return dict(json.loads(text))
@@ -27,7 +27,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
         if all(name.strip().isidentifier() and equals for name, equals, _ in pairs):
             return {name.strip(): _value(value) for name, _, value in pairs}
     except ValueError:
-        pass  # JSON that is none
+        pass  # invalid JSON
     raise UserError(f"env_args = {text!r} is not understood; allowed: name=value,name=value or a JSON object")
 
 
@@ -39,31 +39,32 @@ def _value(text: str) -> Any:
 
 
 def load_factory(env: str, given: Mapping[str, Any]) -> Callable[[], Any]:
-    """`module:factory`, or a registered name, to be called with the given arguments."""
+    """The function that `env` (`module:factory` or a known name) stands for, with these arguments bound."""
     known = KNOWN_ENVIRONMENTS.get(env)
-    path, arguments = (known.path, {**dict(known.arguments), **given}) if known else (env, given)
-    module_name, _, names = path.partition(":")
+    location, arguments = (known.factory, {**dict(known.arguments), **given}) if known else (env, given)
+    module_name, _, names = location.partition(":")
     if not module_name or not names:
         raise Unfit(f"{env!r} is not of the form module:factory; known by name: {', '.join(KNOWN_ENVIRONMENTS)}")
     try:
-        found = importlib.import_module(module_name)
+        target = importlib.import_module(module_name)
     except Exception as error:
         advice = f"; pip install '{known.package}'" if known and isinstance(error, ImportError) else ""
         raise Unfit(f"module {module_name!r} cannot be imported: {one_line(error)}{advice}") from error
     _check_not_hidden(module_name.partition(".")[0])
     for name in names.split("."):
-        if not hasattr(found, name):
-            close = difflib.get_close_matches(name, [n for n in vars(found) if not n.startswith("_")])
+        if not hasattr(target, name):
+            close = difflib.get_close_matches(name, [n for n in vars(target) if not n.startswith("_")])
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise Unfit(f"module {module_name!r} has no {names!r}{hint}")
-        found = getattr(found, name)
-    if not callable(found):
+        target = getattr(target, name)
+    if not callable(target):
         raise Unfit(f"{names!r} in module {module_name!r} is no function")
-    return functools.partial(found, **arguments)
+    return functools.partial(target, **arguments)
 
 
 def _check_not_hidden(module_name: str) -> None:
-    """Installed modules come before the current folder's: a file there that is called like one is not what was run."""
+    """Unfit if a file in the current folder has the name of the imported module: the user may mean that file, but
+    installed modules come first."""
     taken = getattr(sys.modules[module_name], "__file__", None)
     for own in (Path(f"{module_name}.py"), Path(module_name, "__init__.py")):
         if own.is_file() and (taken is None or not own.samefile(taken)):
@@ -71,7 +72,7 @@ def _check_not_hidden(module_name: str) -> None:
 
 
 def build(factory: Callable[[], Any]) -> Any:
-    """Call the factory and make sure that a ParallelEnv came out."""
+    """Call the factory; Unfit unless it returns a ParallelEnv."""
     try:
         env = factory()
     except Exception as error:
@@ -89,20 +90,20 @@ def build(factory: Callable[[], Any]) -> Any:
 
 
 def provenance(env: str) -> dict[str, str]:
-    """Which code this is: version of the installed package and digest of the file that holds the factory."""
+    """Versions of the packages involved, and a digest of the file that contains the factory."""
     known = KNOWN_ENVIRONMENTS.get(env)
-    module_name = (known.path if known else env).partition(":")[0]
-    found = {"pettingzoo": metadata.version("pettingzoo"), "gymnasium": metadata.version("gymnasium")}
+    module_name = (known.factory if known else env).partition(":")[0]
+    versions = {"pettingzoo": metadata.version("pettingzoo"), "gymnasium": metadata.version("gymnasium")}
     for package in metadata.packages_distributions().get(module_name.partition(".")[0], []):
-        found[package] = metadata.version(package)
+        versions[package] = metadata.version(package)
     source = importlib.import_module(module_name).__file__
     if source:
-        found["source_sha256"] = hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16]
-    return found
+        versions["source_sha256"] = hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16]
+    return versions
 
 
 def one_line(error: BaseException) -> str:
-    """`RuntimeError: text`, without line breaks; the text alone if it is ours."""
+    """`RuntimeError: text` without line breaks; for `Unfit` the text alone."""
     text = " ".join(str(error).split())
     if isinstance(error, Unfit):
         return text

@@ -1,4 +1,4 @@
-"""Arrays that several processes see: one unnamed file in memory, gone when the last process is."""
+"""Arrays shared between processes: an unnamed file in memory, which the system frees when the last process ends."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fp3o.envs.pettingzoo.spaces import Description
 
 
 @dataclass(frozen=True)
-class View:
-    """What agents see, as in the protocol's Snapshot."""
+class SharedSnapshot:
+    """The arrays of a `Snapshot` (fp3o/envs/interface.py), before ids are appended."""
 
     observation: NDArray[np.float32]
     state: NDArray[np.float32]
@@ -26,43 +26,43 @@ class View:
 
 
 @dataclass(frozen=True)
-class Board:
-    """All that passes between the engine and its workers, beside one-word commands."""
+class SharedArrays:
+    """All data that the engine and its workers exchange, apart from one-word commands."""
 
-    now: View
-    final: View
-    """Before auto-reset; rows of slots that have just ended."""
+    now: SharedSnapshot
+    final: SharedSnapshot
+    """Before auto-reset; valid for slots whose episode has just ended."""
     reward: NDArray[np.float64]  # [N, A]
     terminated: NDArray[np.bool_]  # [N]
     truncated: NDArray[np.bool_]  # [N]
     action: NDArray[Any]  # [N, A, width]
     seed: NDArray[np.uint64]  # [N]
-    episode: NDArray[np.int64]  # [N] number of the running episode
-    length: NDArray[np.int64]  # [N] steps of the running episode
-    running: NDArray[np.bool_]  # [N]
-    progress: NDArray[np.int64]  # [workers, 2] steps or resets finished, slot at work
+    episode: NDArray[np.int64]  # [N] number of the current episode
+    length: NDArray[np.int64]  # [N] steps of the current episode so far
+    running: NDArray[np.bool_]  # [N] false for frozen slots
+    progress: NDArray[np.int64]  # [workers, 2] number of finished steps and resets; slot being stepped or reset
 
 
 def unnamed_file() -> int:
-    """A descriptor of an empty file that has no name, in memory where the system has such a place."""
+    """Descriptor of an empty file without a name, in memory (/dev/shm) where the system has that."""
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryFile(dir=place) as file:
         return os.dup(file.fileno())
 
 
-def attach(descriptor: int, description: Description, slots: int, workers: int) -> Board:
-    """The same arrays over the same file in whichever process calls this with the same numbers."""
+def attach(descriptor: int, description: Description, slots: int, workers: int) -> SharedArrays:
+    """The shared arrays in the file `descriptor`; processes that pass the same arguments share the same memory."""
     agents, width = len(description.agents), len(description.sizes)
     gaussian = description.kind == "gaussian"
-    view = {
+    snapshot = {
         "observation": ((slots, agents, max(description.observations)), np.float32),
         "state": ((slots, description.joint), np.float32),
         "alive": ((slots, agents), np.bool_),
         "available": ((slots, agents, sum(description.sizes)), np.bool_),
     }
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {
-        **{f"now.{name}": shape for name, shape in view.items()},
-        **{f"final.{name}": shape for name, shape in view.items()},
+        **{f"now.{name}": shape for name, shape in snapshot.items()},
+        **{f"final.{name}": shape for name, shape in snapshot.items()},
         "reward": ((slots, agents), np.float64),
         "terminated": ((slots,), np.bool_),
         "truncated": ((slots,), np.bool_),
@@ -84,9 +84,9 @@ def attach(descriptor: int, description: Description, slots: int, workers: int) 
         name: np.ndarray(shape, dtype=kind, buffer=shared, offset=places[name])
         for name, (shape, kind) in shapes.items()
     }
-    names = [field.name for field in fields(View)]
-    return Board(
-        now=View(**{name: arrays[f"now.{name}"] for name in names}),
-        final=View(**{name: arrays[f"final.{name}"] for name in names}),
-        **{field.name: arrays[field.name] for field in fields(Board) if field.name not in ("now", "final")},
+    names = [field.name for field in fields(SharedSnapshot)]
+    return SharedArrays(
+        now=SharedSnapshot(**{name: arrays[f"now.{name}"] for name in names}),
+        final=SharedSnapshot(**{name: arrays[f"final.{name}"] for name in names}),
+        **{field.name: arrays[field.name] for field in fields(SharedArrays) if field.name not in ("now", "final")},
     )

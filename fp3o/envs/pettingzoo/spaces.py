@@ -1,4 +1,5 @@
-"""From a PettingZoo ParallelEnv's spaces to padded arrays and back. Runs in the worker, next to the environment."""
+"""Conversion between a PettingZoo ParallelEnv's spaces and padded arrays. Runs in the worker, beside the
+environment."""
 
 from __future__ import annotations
 
@@ -13,22 +14,22 @@ from numpy.typing import NDArray
 
 
 class Unfit(Exception):
-    """The environment cannot be used; the text says why, in plain words."""
+    """The environment cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What the other process has to know of an environment; plain data that survives JSON."""
+    """Agents and sizes of an environment, as plain data that is sent to the engine as JSON."""
 
     agents: tuple[str, ...]
     observations: tuple[int, ...]
-    """Numbers each agent sees, flattened, before padding and id."""
+    """Length of each agent's observation, flattened, without padding and agent number."""
     kind: Literal["gaussian", "categorical"]
     choices: tuple[tuple[int, ...], ...]
-    """Per agent: dimensions (Gaussian, one entry) or choices of each sub-action."""
+    """Of each agent: the number of dimensions (Gaussian, one entry), or the number of choices of each sub-action."""
     types: tuple[int, ...]
     state: int
-    """Size of the environment's own state(); 0: it has none, the critic gets all observations."""
+    """Size of the environment's own state(); 0: it has none, and critics see all agents' observations."""
 
     def to_plain(self) -> dict[str, Any]:
         return asdict(self)
@@ -46,18 +47,18 @@ class Description:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Of each sub-action, the largest number of choices (or dimensions) any agent has."""
+        """For each sub-action, the largest number of choices (or dimensions) of any agent."""
         parts = max(len(c) for c in self.choices)
         return tuple(max(c[part] if part < len(c) else 1 for c in self.choices) for part in range(parts))
 
     @property
     def joint(self) -> int:
-        """Size of the critic's input, without id."""
+        """Size of the critic's input, without agent number."""
         return self.state or sum(self.observations)
 
 
 def describe(env: Any) -> Description:
-    """Look at a freshly built environment; it is reset once to see whether it has a state."""
+    """The description of a newly built environment, which is reset once to see whether it has a state()."""
     agents = named_agents(env)
     actions = [env.action_space(agent) for agent in agents]
     kinds = {_kind(agent, space) for agent, space in zip(agents, actions, strict=True)}
@@ -83,7 +84,10 @@ def named_agents(env: Any) -> tuple[str, ...]:
 
 
 def split_mask(space: Any) -> tuple[Any, bool]:
-    """A space {observation, action_mask} is the PettingZoo way to say which choices are legal."""
+    """The observation's own space, and whether it came with an action mask.
+
+    PettingZoo environments tell legal choices by a space {observation, action_mask}.
+    """
     if isinstance(space, spaces.Dict) and set(space.spaces) == {"observation", "action_mask"}:
         return space.spaces["observation"], True
     return space, False
@@ -125,7 +129,7 @@ def _choices(space: Any) -> tuple[int, ...]:
 def _types(
     agents: tuple[str, ...], observations: tuple[int, ...], choices: tuple[tuple[int, ...], ...]
 ) -> tuple[int, ...]:
-    """Agents are of one type if they are called alike but for a number, and see and do as much."""
+    """Type of each agent: of one type are agents whose names differ only by a number and whose sizes are equal."""
     kinds = [
         (re.sub(r"[_\- ]?\d+$", "", str(agent)), seen, able)
         for agent, seen, able in zip(agents, observations, choices, strict=True)
@@ -144,7 +148,7 @@ def _state_size(env: Any) -> int:
 
 
 def checked_numbers(numbers: Any, size: int, what: str, promise: str) -> NDArray[np.float32]:
-    """A flat vector of that many finite numbers: fewer would leave old ones standing behind them."""
+    """A flat vector, checked to have this length (a shorter one would leave old numbers in the array) and be finite."""
     flat: NDArray[np.float32] = np.asarray(numbers, dtype=np.float32).reshape(-1)
     if flat.size != size:
         raise Unfit(f"{what} has {flat.size} numbers, {promise} {size}")
@@ -154,7 +158,7 @@ def checked_numbers(numbers: Any, size: int, what: str, promise: str) -> NDArray
 
 
 def check_rewards(rewards: dict[str, Any], agents: Sequence[str]) -> None:
-    """Finite numbers for agents that exist."""
+    """Unfit unless rewards are finite numbers for agents that exist."""
     strangers = [str(agent) for agent in rewards if agent not in agents]
     if strangers:
         raise Unfit(f"rewards name agents that are not in possible_agents: {', '.join(strangers)}")
@@ -164,7 +168,7 @@ def check_rewards(rewards: dict[str, Any], agents: Sequence[str]) -> None:
 
 
 class Translator:
-    """Flattens one environment's observations into rows and turns rows of numbers into its actions."""
+    """Flattens one environment's observations, and converts rows of numbers into its actions."""
 
     def __init__(self, env: Any, description: Description) -> None:
         self._spaces = [split_mask(env.observation_space(agent)) for agent in description.agents]
@@ -174,7 +178,7 @@ class Translator:
         self._bounds = [_finite_bounds(space) for space in self._actions]
         sizes = description.sizes
         self._starts = [sum(sizes[:part]) for part in range(len(sizes))]
-        # Choices that exist, all sub-actions side by side; a missing sub-action keeps its choice 0.
+        # Which choices exist, all sub-actions concatenated; an agent that lacks a sub-action has choice 0 of it.
         self._existing = np.zeros((len(description.agents), sum(sizes)), dtype=np.bool_)
         self.only_first = np.zeros(sum(sizes), dtype=np.bool_)
         for part, start in enumerate(self._starts):
@@ -183,13 +187,13 @@ class Translator:
                 self._existing[agent, start : start + (choices[part] if part < len(choices) else 1)] = True
 
     def observation(self, agent: int, seen: Any) -> NDArray[np.float32]:
-        """The flat vector, as long as promised and finite; discrete parts become one-hot."""
+        """The flat vector, checked for length and finiteness; discrete parts are one-hot."""
         space, masked = self._spaces[agent]
         flat = spaces.flatten(space, seen["observation"] if masked else seen)
         return checked_numbers(flat, self._sizes[agent], f"{self._agents[agent]}'s observation", "its space says")
 
     def legal(self, agent: int, seen: Any, info: Any) -> NDArray[np.bool_]:
-        """Choices that exist and that the environment allows: `action_mask` in the observation or in the info."""
+        """Choices that exist and are allowed by `action_mask`, in the observation or in the info."""
         told = None
         if self._spaces[agent][1]:
             told = seen["action_mask"]
@@ -206,14 +210,14 @@ class Translator:
         return legal
 
     def action(self, agent: int, row: NDArray[Any]) -> Any:
-        """What the environment's step wants."""
+        """The action in the form that the environment's step() takes."""
         space = self._actions[agent]
         if self._kind == "gaussian":
             size = int(np.prod(space.shape))
             numbers = row[:size].reshape(space.shape)
             bounds = self._bounds[agent]
             if bounds is not None:
-                # The policy's ±1 span the box; what lies outside is clipped.
+                # −1 … 1 is mapped to the bounds of the box; actions outside are clipped.
                 low, high = bounds
                 numbers = low + (np.clip(numbers, -1.0, 1.0) + 1.0) * 0.5 * (high - low)
             return numbers.astype(space.dtype)

@@ -1,7 +1,7 @@
-"""The process that holds some of the environments: `python -m fp3o.envs.pettingzoo.worker SOCKET MEMORY`.
+"""A worker process, which runs some of the environments: `python -m fp3o.envs.pettingzoo.worker SOCKET MEMORY`.
 
-Started as a program of its own, so that the caller's main module is never run twice. It ends when its socket closes or
-its parent is gone.
+SOCKET and MEMORY are inherited file descriptors. A program of its own (not multiprocessing), so that the caller's main
+module is not imported again. It ends when its socket is closed or its parent is gone.
 """
 
 from __future__ import annotations
@@ -19,74 +19,77 @@ from numpy.typing import NDArray
 from fp3o.envs.interface import episode_generator
 from fp3o.envs.pettingzoo.child import end_own_group, leave_with_parent
 from fp3o.envs.pettingzoo.factory import build, load_factory, one_line, provenance
-from fp3o.envs.pettingzoo.memory import Board, attach
+from fp3o.envs.pettingzoo.memory import SharedArrays, attach
 from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, check_rewards, checked_numbers, describe
 
 
 def episode_seed(slot_seed: int, episode: int) -> int:
-    """What the environment's reset gets: 31 bits, because some environments choke on more."""
+    """The seed for the environment's reset(): 31 bits, because some environments fail with more."""
     return int(episode_generator(slot_seed, episode).integers(2**31 - 1))
 
 
 class Slot:
-    """One environment and its rows of the board."""
+    """One environment and its rows of the shared arrays."""
 
-    def __init__(self, number: int, factory: Callable[[], Any], description: Description, board: Board) -> None:
+    def __init__(self, number: int, factory: Callable[[], Any], description: Description, shared: SharedArrays) -> None:
         self._number = number
         self._factory = factory
         self._description = description
-        self._board = board
+        self._shared = shared
         self._env = build(factory)
         self._translator = Translator(self._env, description)
         self._index = {agent: position for position, agent in enumerate(description.agents)}
 
     def begin(self) -> None:
-        """Start the episode whose number the board says."""
-        board, n = self._board, self._number
-        seed = episode_seed(int(board.seed[n]), int(board.episode[n]))
+        """Start the episode whose number is in the shared arrays."""
+        shared, n = self._shared, self._number
+        seed = episode_seed(int(shared.seed[n]), int(shared.episode[n]))
         observations, infos = self._env.reset(seed=seed)
-        board.length[n] = 0
+        shared.length[n] = 0
         self._write(observations, infos, list(self._env.agents))
 
     def step(self, limit: int, auto_reset: bool) -> None:
-        board, n = self._board, self._number
-        acting = [a for a in self._description.agents if board.now.alive[n, self._index[a]]]
-        actions = {a: self._translator.action(self._index[a], board.action[n, self._index[a]]) for a in acting}
+        shared, n = self._shared, self._number
+        acting = [a for a in self._description.agents if shared.now.alive[n, self._index[a]]]
+        actions = {a: self._translator.action(self._index[a], shared.action[n, self._index[a]]) for a in acting}
         observations, rewards, terminations, truncations, infos = self._env.step(actions)
         check_rewards(rewards, self._description.agents)
-        board.reward[n] = 0.0
+        shared.reward[n] = 0.0
         for agent, reward in rewards.items():
-            board.reward[n, self._index[agent]] = reward
-        board.length[n] += 1
+            shared.reward[n, self._index[agent]] = reward
+        shared.length[n] += 1
         left = [a for a in acting if not (terminations.get(a, False) or truncations.get(a, False))]
-        # An episode ends when nobody is left. If a time limit took any of the last, it was the limit that ended it.
-        board.truncated[n] = (not left and any(truncations.get(a, False) for a in acting)) or (
-            bool(left) and board.length[n] >= limit
+        # An episode ends when no agent is left; it is truncated if any of the last agents was.
+        shared.truncated[n] = (not left and any(truncations.get(a, False) for a in acting)) or (
+            bool(left) and shared.length[n] >= limit
         )
-        board.terminated[n] = not left and not board.truncated[n]
+        shared.terminated[n] = not left and not shared.truncated[n]
         self._write(observations, infos, left)
-        if board.terminated[n] or board.truncated[n]:
+        if shared.terminated[n] or shared.truncated[n]:
             self._keep_final()
             if auto_reset:
-                board.episode[n] += 1
+                shared.episode[n] += 1
                 self.begin()
             else:
-                board.running[n] = False
+                shared.running[n] = False
 
-    def fail(self, auto_reset: bool) -> None:
-        """The episode is lost: a new environment, the next episode. Agents last saw what still stands on the board."""
-        board, n = self._board, self._number
+    def fail(self) -> None:
+        """After an error: the episode is lost (truncated); build a new environment and start the next episode.
+
+        The last observations are still in the shared arrays and become the final ones.
+        """
+        shared, n = self._shared, self._number
         self._keep_final()
-        board.reward[n] = 0.0
-        board.terminated[n] = False
-        board.truncated[n] = auto_reset
-        board.episode[n] += 1
+        shared.reward[n] = 0.0
+        shared.terminated[n] = False
+        shared.truncated[n] = True
+        shared.episode[n] += 1
         self.close()
         self._env = build(self._factory)
         self.begin()
 
     def close(self) -> None:
-        # A broken environment may fail even here; nothing of it is needed any more.
+        # A broken environment may fail even here, which does not matter any more.
         try:
             self._env.close()
         except Exception:
@@ -94,11 +97,11 @@ class Slot:
 
     def _keep_final(self) -> None:
         for name in ("observation", "state", "alive", "available"):
-            getattr(self._board.final, name)[self._number] = getattr(self._board.now, name)[self._number]
+            getattr(self._shared.final, name)[self._number] = getattr(self._shared.now, name)[self._number]
 
     def _write(self, observations: dict[str, Any], infos: dict[str, Any], alive: list[str]) -> None:
-        """Put what agents see on the board, once all of it is known to be sound."""
-        now, n, translator = self._board.now, self._number, self._translator
+        """Write what agents see into the shared arrays, after all of it has been checked."""
+        now, n, translator = self._shared.now, self._number, self._translator
         strangers = set(alive) - set(self._index)
         if strangers:
             raise Unfit(f"agents appear that are not in possible_agents: {', '.join(sorted(map(str, strangers)))}")
@@ -107,7 +110,7 @@ class Slot:
         for agent, position in self._index.items():
             row = now.observation[n, position]
             now.alive[n, position] = agent in alive
-            row[:] = 0.0  # also of those who have left
+            row[:] = 0.0  # also for agents that have left
             if agent in seen:
                 row[: len(seen[agent])] = seen[agent]
             if agent not in alive:
@@ -121,34 +124,34 @@ class Slot:
             now.state[n] = state
 
     def _state(self, alive: list[str]) -> NDArray[np.float32] | None:
-        """The environment's own state(); None if it has none now."""
+        """The environment's own state(); None if there is none now."""
         if not self._description.state:
             return None
         try:
             state = self._env.state()
         except Exception:
-            # Some environments have no state once everybody has left; the last one then stands.
+            # Some environments have no state once all agents have left; the last one is kept then.
             if alive:
                 raise
             return None
         return checked_numbers(state, self._description.state, "state()", "after the first reset it had")
 
 
-class Crew:
-    """The slots of this worker and the commands it understands."""
+class WorkerSlots:
+    """The slots of this worker, and the commands it executes on them."""
 
     def __init__(
         self, order: dict[str, Any], factory: Callable[[], Any], description: Description, memory: int
     ) -> None:
-        self._board = attach(memory, description, order["slots"], order["workers"])
+        self._shared = attach(memory, description, order["slots"], order["workers"])
         self._limit, self._auto_reset, self._worker = order["limit"], order["auto_reset"], order["worker"]
-        self._slots = {n: Slot(n, factory, description, self._board) for n in range(order["first"], order["last"])}
+        self._slots = {n: Slot(n, factory, description, self._shared) for n in range(order["first"], order["last"])}
 
-    def obey(self, command: str, numbers: list[int]) -> list[tuple[int, str]]:
-        """Reset or step these slots; returns which failed, and how."""
+    def run(self, command: str, numbers: list[int]) -> list[tuple[int, str]]:
+        """Reset or step these slots; returns those that failed, with the error's text."""
         failures = []
         for n in numbers:
-            self._board.progress[self._worker, 1] = n
+            self._shared.progress[self._worker, 1] = n
             try:
                 if command == "reset":
                     self._slots[n].begin()
@@ -156,21 +159,21 @@ class Crew:
                     self._slots[n].step(self._limit, self._auto_reset)
             except Exception as error:
                 failures.append((n, one_line(error)))
-                self._slots[n].fail(self._auto_reset)
-            self._board.progress[self._worker, 0] += 1
+                self._slots[n].fail()
+            self._shared.progress[self._worker, 0] += 1
         return failures
 
     def step(self) -> list[tuple[int, str]]:
-        return self.obey("step", [n for n in self._slots if self._board.running[n]])
+        return self.run("step", [n for n in self._slots if self._shared.running[n]])
 
     def close(self) -> None:
         for slot in self._slots.values():
             slot.close()
 
 
-def serve(line: Connection, memory: int) -> None:
-    """Introduce the environment, then obey until the line closes."""
-    hello = json.loads(line.recv_bytes())
+def serve(pipe: Connection, memory: int) -> None:
+    """Describe the environment, build it for every slot, then execute commands until the pipe is closed."""
+    hello = json.loads(pipe.recv_bytes())
     sys.path[:] = hello["path"]
     try:
         factory = load_factory(hello["env"], hello["arguments"])
@@ -178,28 +181,28 @@ def serve(line: Connection, memory: int) -> None:
         description = describe(env)
         env.close()
         code = provenance(hello["env"]) if hello["provenance"] else {}
-        line.send_bytes(json.dumps({"description": description.to_plain(), "code": code}).encode())
-        crew = Crew(json.loads(line.recv_bytes()), factory, description, memory)
+        pipe.send_bytes(json.dumps({"description": description.to_plain(), "code": code}).encode())
+        slots = WorkerSlots(json.loads(pipe.recv_bytes()), factory, description, memory)
     except Exception as error:
-        line.send_bytes(json.dumps({"unfit": one_line(error)}).encode())
+        pipe.send_bytes(json.dumps({"unfit": one_line(error)}).encode())
         return
-    line.send_bytes(b"[]")
+    pipe.send_bytes(b"[]")
     while True:
-        command = line.recv_bytes()
+        command = pipe.recv_bytes()
         if command == b"close":
-            crew.close()
+            slots.close()
             return
-        failures = crew.step() if command == b"step" else crew.obey("reset", json.loads(command))
-        line.send_bytes(json.dumps(failures).encode())
+        failures = slots.step() if command == b"step" else slots.run("reset", json.loads(command))
+        pipe.send_bytes(json.dumps(failures).encode())
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     leave_with_parent()
     try:
         serve(Connection(int(sys.argv[1])), int(sys.argv[2]))
     except (EOFError, ConnectionError):
-        end_own_group()  # the parent has closed the line: nothing is left to do
+        end_own_group()  # the parent has closed the pipe
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from fp3o.errors import unknown
 
 
 def make(task: str, slots: int, *, auto_reset: bool, threads: int, options: SmacOptions) -> BatchEnv:
-    """`task` is the map's name in SMAC."""
+    """N battles; `task` is the map's name in SMAC."""
     if task not in SCENARIOS:
         raise unknown("task", task, SCENARIOS, "smac")
     # Imported on demand: listing the maps must not wait for numba.

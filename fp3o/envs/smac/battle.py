@@ -1,4 +1,4 @@
-"""The arrays of the embedded engine: what a battle is made of, what stays the same, and how units spread at spawn."""
+"""The arrays of the embedded engine: the state of battles, the constants of a scenario, and where units start."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from fp3o.envs.smac.units import (
 
 DIRECT, MISSILE, BEAM, BLAST = range(4)
 _BLOWS = {"direct": DIRECT, "missile": MISSILE, "beam": BEAM, "blast": BLAST}
-SPAWN_GAP = 0.1  # free space between units at spawn
-SPAWN_JITTER = 0.05  # stands for the game's own noise; smaller than half the gap, so nobody overlaps
-EVERYWHERE = 1000.0  # a scan range that covers the map
+SPAWN_GAP = 0.1  # assumed: free space (cells) between units at the start
+SPAWN_JITTER = 0.05  # assumed: random offset (cells) at the start; at most half the gap, so that no units overlap
+EVERYWHERE = 1000.0  # a scan range (cells) that covers the map
 
 
 class Battles(NamedTuple):
-    """Everything that changes, for N battles of U units (allies first). What is saved and restored."""
+    """The state of N battles of U units (allies first). What is saved and restored."""
 
-    x: Array  # [N, U] float32, as all that say nothing else
+    x: Array  # [N, U] float32, like all that say nothing else
     y: Array
     health: Array
     shield: Array
@@ -41,17 +41,17 @@ class Battles(NamedTuple):
     aim_y: Array
     velocity_x: Array  # per game loop, as last steered
     velocity_y: Array
-    lost: Array  # ledger: health and shield lost to hits …
-    regained: Array  # … and recovered
-    spot_x: Array  # where from its target the free place is that a melee unit makes for, if has_spot
+    lost: Array  # sum of health and shield lost to hits …
+    regained: Array  # … and of both recovered: for tests of conservation
+    spot_x: Array  # if has_spot: the place, relative to its target, that a melee unit walks to
     spot_y: Array
     quiet: Array  # [N, U] int32: game loops since the last damage
-    target: Array  # [N, U] int16: whom the unit is after; -1: nobody
-    victim: Array  # [N, U] int16: whom the strikes on their way are meant for
-    strikes: Array  # [N, U] int8: hits still to land
+    target: Array  # [N, U] int16: the unit it attacks or follows; -1: none
+    victim: Array  # [N, U] int16: the unit that hits in progress are aimed at
+    strikes: Array  # [N, U] int8: hits in progress that have not landed yet
     side: Array  # [N, U] int8: the side on which the unit last went around others
     has_spot: Array  # [N, U] bool
-    fighting: Array  # [N, U] bool: stands in range of its target
+    fighting: Array  # [N, U] bool: in range of its target
     alive: Array  # [N, U] bool
     last_action: Array  # [N, A] int64: -1 after a reset
     goal_x: Array  # [N, A] float32: of a move order
@@ -61,7 +61,7 @@ class Battles(NamedTuple):
     episode: Array  # [N] int64
     tick: Array  # [N] int64: game loops since the start of the episode
     step: Array  # [N] int64
-    running: Array  # [N] bool
+    running: Array  # [N] bool: false for frozen slots
     total: Array  # [N] float64: return so far
 
 
@@ -87,7 +87,7 @@ _PER_UNIT = {
 
 
 def empty_battles(slots: int, agents: int, units: int) -> Battles:
-    """Arrays before the first reset."""
+    """All arrays, before the first reset."""
 
     def zeros(name: str) -> Array:
         if name in _PER_SLOT:
@@ -100,15 +100,17 @@ def empty_battles(slots: int, agents: int, units: int) -> Battles:
 
 
 class Rules(NamedTuple):
-    """What stays the same during a battle. Arrays are per unit [U], times in game loops, speeds per game loop."""
+    """The constants of a scenario. Arrays are [U], one entry per unit; lengths in cells, times in game loops."""
 
     agents: int
     limit: int
+    """Steps per episode."""
     best: float
-    """smac's max_reward."""
+    """The return of a flawless win before scaling (smac's max_reward)."""
     kind: Array
+    """Index of the unit's type in `KINDS`."""
     scripted: Array
-    """Follows the attack-move order instead of actions."""
+    """Bool: follows the attack-move order instead of actions."""
     spawn_x: Array
     spawn_y: Array
     jitter: np.float32
@@ -143,30 +145,33 @@ class Rules(NamedTuple):
 
 @dataclass(frozen=True)
 class Steering:
-    """How units find their way around each other: what the game does not publish, hence calibrated. For all maps."""
+    """How units walk around each other. The game does not publish this: calibrated, the same for all maps.
+
+    A heading is rated by the cosine of its angle to the straight line, minus the cost of units in its way.
+    """
 
     look_ahead: float = 0.35
-    """Cells ahead at which a heading is tested."""
+    """Distance (cells) ahead at which a heading is tested."""
     attacker_load: float = 1.2
-    """Cost of a heading that runs into a unit standing in its fight, …"""
+    """Cost of a heading that runs into a friend that is fighting or into a wall, …"""
     enemy_load: float = 1.0
     """… into an enemy, …"""
     friend_load: float = 0.35
-    """… into a friend on its way (against 1 for going straight and −1 for going back)."""
+    """… into a friend that is walking."""
     side_bonus: float = 0.8
-    """For going around on the same side as last time."""
+    """Added for going around on the same side as last time."""
     detour: float = 0.5
-    """What a step around a target costs a melee unit that looks for a free place beside it, against a step straight."""
+    """Cost, relative to a straight cell, of a cell around the target for a melee unit looking for a free place."""
     occupied: float = 0.75
-    """A place is taken if somebody stands nearer than this share of the two bodies' separation."""
+    """A place is taken if a unit is nearer to it than this fraction of the two units' separation."""
     no_place: float = 1.5
     """Cells by which a target without a free place counts as further away."""
     push: float = 0.7
-    """Share of an overlap that one pass of separation removes."""
+    """Fraction of an overlap that one pass of separation removes."""
 
 
 class SteeringNumbers(NamedTuple):
-    """The same for the kernels."""
+    """`Steering` in single precision, for the kernels."""
 
     look_ahead: np.float32
     attacker_load: np.float32
@@ -191,7 +196,7 @@ def make_rules(
     scripted_allies: bool = False,
     noise: bool = True,
 ) -> Rules:
-    """The unit table laid out per unit of a scenario. `scripted_allies` and `noise` are for experiments."""
+    """The constants of a scenario. `scripted_allies` and `noise` are for experiments."""
     rows: dict[str, UnitType] = {row.name: row for row in table(profile)}
     kinds = scenario.ally_kinds + scenario.enemy_kinds
     units = [rows[kind] for kind in kinds]
@@ -249,7 +254,7 @@ def make_rules(
 
 
 def _spawn(scenario: Scenario, rows: dict[str, UnitType], ground: Ground) -> tuple[Array, Array]:
-    """Each unit goes to the free spot nearest to its group's point. Enemies mirror the allies' pattern."""
+    """Start positions: each unit at the free place nearest to its group's point; enemies mirror the allies' pattern."""
     fine = np.arange(-8, 8.01, 0.125)
     offset_x, offset_y = (grid.ravel() for grid in np.meshgrid(fine, fine, indexing="ij"))
     order = np.lexsort((np.arctan2(offset_y, offset_x), np.round(np.hypot(offset_x, offset_y), 6)))

@@ -1,4 +1,4 @@
-"""The embedded engine behind the environment protocol."""
+"""The embedded battle engine as a BatchEnv."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fp3o.envs.interface import ActionSpec, EnvSpec, Episode, Seeds, Snapshot, T
 from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac.battle import Steering, empty_battles, make_rules, steering_numbers
 from fp3o.envs.smac.kernel import BEGIN, SHOW, STEP, Result, Shown, run_ranges, run_slots
-from fp3o.envs.smac.layouts import Array, sizes, view_of
+from fp3o.envs.smac.layouts import Array, encoding_of, sizes
 from fp3o.envs.smac.scenarios import Scenario
 from fp3o.envs.smac.terrain import ground
 from fp3o.envs.smac.units import data_hash
@@ -25,8 +25,8 @@ from fp3o.errors import UserError
 
 
 def make_spec(scenario: Scenario, options: SmacOptions, *, exact_resume: bool) -> EnvSpec:
-    """What the learner needs to know; the same for the embedded engine and the real game."""
-    observation_size, state_size = sizes(view_of(scenario, options.layout, options.profile))
+    """Agents, sizes and limits of a scenario; the same for the embedded engine and the real game."""
+    observation_size, state_size = sizes(encoding_of(scenario, options.layout, options.profile))
     return EnvSpec(
         agents=scenario.agents,
         observation_size=observation_size,
@@ -39,7 +39,7 @@ def make_spec(scenario: Scenario, options: SmacOptions, *, exact_resume: bool) -
     )
 
 
-# At least. On 16 cores 40 battles were quickest with 16 threads; of 8 battles small maps gained nothing beyond 4 or 5.
+# At least. On 16 cores 40 battles were fastest with 16 threads; 8 battles on small maps gained nothing beyond 4 or 5.
 SLOTS_PER_THREAD = 2
 
 
@@ -64,7 +64,7 @@ class EmbeddedBattles:
         self.auto_reset = auto_reset
         self.steering = steering or Steering()
         self.spec = make_spec(scenario, self.options, exact_resume=True)
-        self.view = view_of(scenario, self.options.layout, self.options.profile)
+        self.encoding = encoding_of(scenario, self.options.layout, self.options.profile)
         self.ground = ground(scenario.terrain, self.options.choke_width)
         self.rules = make_rules(
             scenario, self.ground, self.options.profile, scripted_allies=scripted_allies, noise=noise
@@ -148,11 +148,11 @@ class EmbeddedBattles:
         }
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to end or free."""
 
     def _run(self, what: int, actions: Array) -> int:
-        """Let the kernel work on all slots, a contiguous range per thread."""
-        tables = (self.rules, self.ground, self._numbers, self.view, self.battles)
+        """Run the kernel (what: STEP, BEGIN or SHOW) on all slots, a contiguous range per thread."""
+        tables = (self.rules, self.ground, self._numbers, self.encoding, self.battles)
         written = (self._shown, self._final, self._result)
         if self._threads == 1:
             return run_slots(what, 0, self.slots, *tables, actions, self.auto_reset, *written)
@@ -161,7 +161,7 @@ class EmbeddedBattles:
 
 
 def _buffers(slots: int, spec: EnvSpec) -> Shown:
-    """Written in place by the kernel."""
+    """Arrays that the kernel writes into."""
     return Shown(
         np.zeros((slots, spec.agents, spec.observation_size), np.float32),
         np.zeros((slots, spec.agents, spec.state_size), np.float32),

@@ -1,8 +1,8 @@
 """One step of many battles: eight game loops each, then reward, outcome, reset and what the agents see.
 
-All arithmetic is single precision and in a fixed order; `oracle.py` says the same in plain NumPy. The order of things
-within a game loop: targets, attacks, headings, motion, separation, walls, damage and deaths, recovery. Damage is
-applied before anyone is counted dead, so both sides can die at once.
+All arithmetic is in single precision and in a fixed order; `oracle.py` does the same in plain NumPy. Order within a
+game loop: targets, attacks, headings, motion, separation, walls, damage and deaths, recovery. Damage is applied before
+deaths are counted, so both sides can die at once. Numbers without a source are calibrated or assumed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fp3o.envs.smac.layouts import (
     NORTH,
     WEST,
     Array,
-    View,
+    Encoding,
     move_goal,
     settle,
     write_available,
@@ -35,23 +35,23 @@ ZERO, ONE, TWO, HALF = F(0), F(1), F(2), F(0.5)
 LEAST = F(LEAST_DAMAGE)
 SHIELD_QUIET = int(SHIELD_DELAY * LOOPS_PER_SECOND)
 SHIELD_GAIN = F(SHIELD_RATE / LOOPS_PER_SECOND)
-RETARGET = 4  # game loops between a chasing unit's looks for a better target
-LEASH = F(3)  # how far beyond its scan range a unit follows a target
-STICKINESS = F(0.25)  # how much nearer a new target must be than the present one
-ARRIVED = F(2)  # how near an order's point a group has arrived
+RETARGET = 4  # game loops after which a unit that follows a target looks for a better one
+LEASH = F(3)  # cells beyond its scan range up to which a unit follows a target
+STICKINESS = F(0.25)  # cells by which a new target must be nearer than the current one
+ARRIVED = F(2)  # cells from an order's point at which a unit has arrived
 TINY, HUGE = F(1e-6), F(1e9)
-SPOT_RANGE = F(3)  # how near its target a melee unit starts to look for a free place beside it
-SNUG = F(0.95)  # such places are this share of the reach away, so that arriving is being in range
-ORBIT = F(0.8)  # on its way around a target a unit keeps this far outside the places beside it
-NEIGHBOUR_MARGIN = F(0.8)  # lists hold for two loops: 2 · 2 · 0.185 of motion, and cover the look-ahead
-# How far a unit gives way in a collision: a fighting one stands its ground, one on its way pushes an idle one aside.
+SPOT_RANGE = F(3)  # cells from its target at which a melee unit starts to look for a free place beside it
+SNUG = F(0.95)  # such a place is this fraction of the reach away, so that a unit that arrives is in range
+ORBIT = F(0.8)  # cells outside those places at which a unit walks around its target
+NEIGHBOUR_MARGIN = F(0.8)  # cells: lists are used for two loops, that is 2 · 2 · 0.185 of motion, plus the look-ahead
+# A unit's mode, and its mobility: the larger, the more it is moved in a collision. A fighting unit hardly moves.
 IDLE, MOVING, FIGHTING = 0, 1, 2
 MOBILITIES = np.array([0.5, 1.0, 0.02], np.float32)  # by mode
-# Headings tried around an obstacle, as turns from the straight line.
-TURNS = (0.0, 35.0, -35.0, 70.0, -70.0, 100.0, -100.0, 138.0, -138.0)
-TURN_COS = np.array([math.cos(math.radians(turn)) for turn in TURNS], np.float32)
-TURN_SIN = np.array([math.sin(math.radians(turn)) for turn in TURNS], np.float32)
-# Places beside a target, as turns from where the unit comes from.
+# Headings tried around an obstacle: angles (degrees) from the straight line.
+HEADINGS = (0.0, 35.0, -35.0, 70.0, -70.0, 100.0, -100.0, 138.0, -138.0)
+HEADING_COS = np.array([math.cos(math.radians(angle)) for angle in HEADINGS], np.float32)
+HEADING_SIN = np.array([math.sin(math.radians(angle)) for angle in HEADINGS], np.float32)
+# Places beside a target: angles (degrees) from the direction in which the unit comes.
 PLACES = (0.0, 40.0, -40.0, 80.0, -80.0, 120.0, -120.0, 160.0, -160.0)
 PLACE_COS = np.array([math.cos(math.radians(place)) for place in PLACES], np.float32)
 PLACE_SIN = np.array([math.sin(math.radians(place)) for place in PLACES], np.float32)
@@ -65,7 +65,7 @@ MIX_1, MIX_2, GOLDEN_RATIO = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB
 
 @compiled
 def scramble(h: np.uint64) -> np.uint64:
-    """The finaliser of splitmix64: every bit of the input moves every bit of the output."""
+    """The finaliser of SplitMix64, a hash: every bit of the input changes every bit of the output."""
     h = (h ^ (h >> np.uint64(30))) * MIX_1
     h = (h ^ (h >> np.uint64(27))) * MIX_2
     return h ^ (h >> np.uint64(31))
@@ -73,7 +73,7 @@ def scramble(h: np.uint64) -> np.uint64:
 
 @compiled
 def uniform(seed: np.uint64, episode: int, tick: int, unit: int, purpose: int) -> np.float32:
-    """A number in [0, 1) that depends on nothing but its arguments: no generator to carry along."""
+    """A random number in [0, 1) that is a hash of the arguments, so that there is no generator state to save."""
     place = (np.uint64(episode) << np.uint64(32)) ^ np.uint64(tick)
     use = (np.uint64(unit) << np.uint64(8)) ^ np.uint64(purpose)
     h = scramble(scramble(scramble(seed + GOLDEN_RATIO) ^ place) + use * GOLDEN_RATIO)
@@ -82,7 +82,7 @@ def uniform(seed: np.uint64, episode: int, tick: int, unit: int, purpose: int) -
 
 @compiled
 def reset_battle(rules: Rules, b: Battles, n: int) -> None:
-    """Start battle n's present episode: both armies at their spots, allies sorted by type, x, y."""
+    """Start battle n's current episode: both armies at their start positions, allies sorted by type, x, y."""
     units = rules.kind.shape[0]
     seed, episode = b.seed[n], b.episode[n]
     b.tick[n] = 0
@@ -135,13 +135,14 @@ def reset_battle(rules: Rules, b: Battles, n: int) -> None:
 
 @compiled
 def striking(blow: int, strikes: int) -> bool:
-    """Between the two hits of an attack, which the unit spends standing (catalogue: PsiBladesBurst is channeled)."""
+    """Whether a unit is between the two hits of an attack; it stands still then (catalogue: PsiBladesBurst is
+    channeled)."""
     return strikes > 0 and blow == DIRECT
 
 
 @compiled
 def break_off(rules: Rules, b: Battles, n: int, u: int) -> None:
-    """End an attack that has not struck yet, or not for the last time."""
+    """Cancel an attack whose hit, or second hit, has not landed yet."""
     b.has_spot[n, u] = False
     if b.windup[n, u] > ZERO:
         b.windup[n, u] = ZERO
@@ -152,7 +153,7 @@ def break_off(rules: Rules, b: Battles, n: int, u: int) -> None:
 
 @inlined
 def give_orders(rules: Rules, b: Battles, n: int, actions: Array) -> None:
-    """Translate the agents' actions; a new order breaks off an attack that has not struck yet."""
+    """Set targets and goals from the agents' actions; a new order cancels an attack that has not hit yet."""
     for a in range(rules.agents):
         action = actions[a]
         b.last_action[n, a] = action
@@ -174,7 +175,7 @@ def give_orders(rules: Rules, b: Battles, n: int, actions: Array) -> None:
 
 @compiled
 def length(dx: np.float32, dy: np.float32) -> np.float32:
-    """Of a vector. Small functions take numbers, not the tables: passing those costs more than the work."""
+    """Length of a vector. Takes numbers, as small functions do: passing all arrays would cost more than their work."""
     return F(math.sqrt(dx * dx + dy * dy))
 
 
@@ -191,13 +192,14 @@ def walkable(planes: Array, layer: int, x: np.float32, y: np.float32) -> bool:
 def find_spot(
     rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, n: int, u: int, v: int, obstacles: Array
 ) -> tuple[np.float32, np.float32, np.float32]:
-    """The cheapest free place beside v from which u can hit it: cost in cells (huge: none), offset from v."""
+    """The nearest free place beside v from which u can hit v: its cost in cells (HUGE if there is none), x and y
+    relative to v."""
     units = rules.kind.shape[0]
     dx, dy = b.x[n, u] - b.x[n, v], b.y[n, u] - b.y[n, v]
     distance = max(F(math.sqrt(dx * dx + dy * dy)), TINY)
     beside = SNUG * (rules.reach[u] + rules.radius[u] + rules.radius[v])
     near = beside + TWO
-    found = 0
+    obstacle_count = 0
     for w in range(units):
         if w in (u, v) or not b.alive[n, w] or rules.layer[w] != rules.layer[u]:
             continue
@@ -212,10 +214,10 @@ def find_spot(
         x -= b.x[n, v]
         y -= b.y[n, v]
         if x * x + y * y < near * near:
-            obstacles[0, found] = x
-            obstacles[1, found] = y
-            obstacles[2, found] = s.occupied * (rules.separation[u] + rules.separation[w])
-            found += 1
+            obstacles[0, obstacle_count] = x
+            obstacles[1, obstacle_count] = y
+            obstacles[2, obstacle_count] = s.occupied * (rules.separation[u] + rules.separation[w])
+            obstacle_count += 1
     scale = beside / distance
     dx *= scale
     dy *= scale
@@ -227,7 +229,7 @@ def find_spot(
         x = dx * PLACE_COS[place] - dy * PLACE_SIN[place]
         y = dx * PLACE_SIN[place] + dy * PLACE_COS[place]
         free = walkable(ground.walkable, rules.layer[u], b.x[n, v] + x, b.y[n, v] + y)
-        for i in range(found):
+        for i in range(obstacle_count):
             gap_x, gap_y = x - obstacles[0, i], y - obstacles[1, i]
             if gap_x * gap_x + gap_y * gap_y < obstacles[2, i] * obstacles[2, i]:
                 free = False
@@ -239,7 +241,8 @@ def find_spot(
 
 @compiled
 def shuffle(b: Battles, n: int, order: Array) -> None:
-    """A random order of units: who looks first has the pick of the free places, which must favour no side."""
+    """A random order of units for choosing targets: the first ones get the best free places, which must favour no
+    side."""
     for u in range(order.shape[0]):
         order[u] = u
     for last in range(order.shape[0] - 1, 0, -1):
@@ -252,10 +255,11 @@ def shuffle(b: Battles, n: int, order: Array) -> None:
 def choose_targets(
     rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, n: int, order: Array, obstacles: Array
 ) -> None:
-    """Stock attack-move: the nearest enemy in scan range, kept until dead or out of reach.
+    """Targets of scripted units as by the game's attack-move: the nearest enemy in scan range, until it dies or
+    escapes.
 
-    Melee units count the way to a free place beside the target, and claim that place. Agents' units do so for the
-    target they were given.
+    For melee units the distance is the way to a free place beside the target, which they then occupy. Units of agents
+    look for such a place beside the target that their action names.
     """
     units = rules.kind.shape[0]
     for u in range(units):
@@ -310,7 +314,7 @@ def choose_targets(
 
 @inlined
 def attack(rules: Rules, b: Battles, n: int, mode: Array) -> None:
-    """Wind-ups, cooldowns and shots; `mode` becomes FIGHTING for units that stand in range of their target."""
+    """Wind-ups, cooldowns and shots; sets `mode` to FIGHTING for units in range of their target."""
     for u in range(rules.kind.shape[0]):
         mode[u] = IDLE
         b.fighting[n, u] = False
@@ -349,7 +353,7 @@ def attack(rules: Rules, b: Battles, n: int, mode: Array) -> None:
             mode[u] = FIGHTING
             b.fighting[n, u] = True
             if b.cooldown[n, u] <= ZERO:
-                # What the cooldown overshot by is carried over, so that the mean period is not rounded to loops.
+                # The fraction of a loop by which the cooldown ended early is carried over: the mean period stays exact.
                 draw = uniform(b.seed[n], b.episode[n], b.tick[n], u, PURPOSE_COOLDOWN)
                 b.cooldown[n, u] += rules.period[u] + rules.noise_low + rules.noise_span * draw
                 if rules.damage_point[u] > ZERO:
@@ -372,7 +376,7 @@ def attack(rules: Rules, b: Battles, n: int, mode: Array) -> None:
 
 @inlined
 def find_neighbours(rules: Rules, b: Battles, n: int, neighbours: Array, count: Array) -> None:
-    """Who is near enough to collide with during the next two loops."""
+    """For every unit, the units near enough to collide with it during the next two loops."""
     units = rules.kind.shape[0]
     count[:] = 0
     for u in range(units):
@@ -391,7 +395,7 @@ def find_neighbours(rules: Rules, b: Battles, n: int, neighbours: Array, count: 
 
 @inlined
 def toward_spot(rules: Rules, b: Battles, n: int, u: int, t: int) -> tuple[np.float32, np.float32]:
-    """Where to walk for a place beside t: there if it lies on the near side, else first around t."""
+    """Where unit u walks to reach its place beside t: straight there if it is on the near side, else around t."""
     dx, dy = b.x[n, u] - b.x[n, t], b.y[n, u] - b.y[n, t]
     spot_x, spot_y = b.spot_x[n, u], b.spot_y[n, u]
     distance = max(F(math.sqrt(dx * dx + dy * dy)), TINY)
@@ -409,7 +413,7 @@ def toward_spot(rules: Rules, b: Battles, n: int, u: int, t: int) -> tuple[np.fl
 def steer(
     rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, n: int, mode: Array, neighbours: Array, count: Array
 ) -> None:
-    """Give every unit on its way a velocity: straight on where that is free, else the best of nine headings."""
+    """Velocities of the units that walk: straight ahead if that is free, else by the best of nine headings."""
     for u in range(rules.kind.shape[0]):
         b.velocity_x[n, u] = ZERO
         b.velocity_y[n, u] = ZERO
@@ -436,14 +440,14 @@ def steer(
         if distance <= TINY:
             continue
         ahead_x, ahead_y = dx / distance, dy / distance
-        # A chaser does not slow down: the place it makes for moves with its target.
+        # A unit that follows a target does not slow down before its place, which moves with the target.
         speed = rules.speed[u] if t >= 0 else min(rules.speed[u], distance)
         best_score = F(-1e9)
         best = 0
         best_x, best_y = ahead_x, ahead_y
-        for turn in range(TURN_COS.shape[0]):
-            heading_x = ahead_x * TURN_COS[turn] - ahead_y * TURN_SIN[turn]
-            heading_y = ahead_x * TURN_SIN[turn] + ahead_y * TURN_COS[turn]
+        for turn in range(HEADING_COS.shape[0]):
+            heading_x = ahead_x * HEADING_COS[turn] - ahead_y * HEADING_SIN[turn]
+            heading_y = ahead_x * HEADING_SIN[turn] + ahead_y * HEADING_COS[turn]
             look_x, look_y = s.look_ahead * heading_x, s.look_ahead * heading_y
             load = ZERO
             for i in range(count[u]):
@@ -464,7 +468,7 @@ def steer(
                         load += s.friend_load
             if turn > 0 and not walkable(ground.walkable, rules.layer[u], x + look_x, y + look_y):
                 load += s.attacker_load
-            score = TURN_COS[turn] - load
+            score = HEADING_COS[turn] - load
             if turn > 0 and (turn % 2 == 1) == (b.side[n, u] > 0):
                 score += s.side_bonus
             if score > best_score:
@@ -493,7 +497,7 @@ def move(
     new_y: Array,
     mobility: Array,
 ) -> None:
-    """Walk, push apart those who overlap (two passes, each from one snapshot), stay on walkable ground."""
+    """Move units by their velocities, push overlapping units apart (two passes), and keep all on walkable ground."""
     units = rules.kind.shape[0]
     for u in range(units):
         new_x[0, u], new_y[0, u] = b.x[n, u], b.y[n, u]
@@ -539,7 +543,7 @@ def move(
 
 @compiled
 def hit(rules: Rules, b: Battles, n: int, u: int, v: int) -> None:
-    """One hit of u on v: the shield takes it in full, what is left is reduced by armour. A free enemy hits back."""
+    """One hit of u on v: first on the shield, the rest, reduced by armour, on health. An idle scripted v attacks u."""
     damage = rules.raw[u, v]
     absorbed = min(b.shield[n, v], damage)
     b.shield[n, v] -= absorbed
@@ -555,7 +559,7 @@ def hit(rules: Rules, b: Battles, n: int, u: int, v: int) -> None:
 
 @inlined
 def strike(rules: Rules, b: Battles, n: int, dying: Array) -> None:
-    """Land the hits that are due, count the dead, and let dying banelings burst."""
+    """Apply the hits that are due, count the dead, and let dying banelings explode."""
     units = rules.kind.shape[0]
     for u in range(units):
         if b.strikes[n, u] == 0:
@@ -569,7 +573,7 @@ def strike(rules: Rules, b: Battles, n: int, dying: Array) -> None:
         if blow == BLAST:
             b.strikes[n, u] = 0
             if b.alive[n, u]:
-                # Bursting is dying: the blast follows below, as for every baneling that dies.
+                # A baneling attacks by dying; its blast follows below, as for every baneling that dies.
                 b.lost[n, u] += b.health[n, u]
                 b.health[n, u] = ZERO
         elif blow == BEAM:
@@ -624,7 +628,7 @@ def strike(rules: Rules, b: Battles, n: int, dying: Array) -> None:
 
 @inlined
 def recover(rules: Rules, b: Battles, n: int) -> None:
-    """Cooldowns run, zerg heal, shields return after ten quiet seconds."""
+    """Cooldowns run down, zerg units heal, shields recover after ten seconds without damage."""
     for u in range(rules.kind.shape[0]):
         if not b.alive[n, u]:
             continue
@@ -641,7 +645,7 @@ def recover(rules: Rules, b: Battles, n: int) -> None:
 
 
 class Shown(NamedTuple):
-    """What agents and critics see, all slots."""
+    """What agents and critics see, for all slots."""
 
     observation: Array  # [N, A, O]
     state: Array  # [N, A, S]
@@ -649,21 +653,21 @@ class Shown(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a step came to."""
+    """The result of a step. The last three are valid where the episode ended with it."""
 
     reward: Array  # [N]
-    ending: Array  # [N] 0 running, 1 won, 2 lost, 3 nobody left, 4 time limit, -1 frozen
-    total: Array  # [N] return of an episode that has ended, …
-    length: Array  # [N] … its steps …
-    alive: Array  # [N, A] … and who was left
+    ending: Array  # [N] 0 running, 1 won, 2 lost, 3 no unit left, 4 time limit, -1 frozen
+    total: Array  # [N] return of the episode
+    length: Array  # [N] its steps
+    alive: Array  # [N, A] agents alive at its end
 
 
 @compiled
-def show(rules: Rules, ground: Ground, view: View, b: Battles, n: int, shown: Shown) -> None:
-    """Observation, state and legal actions of battle n."""
-    write_available(view, b.x[n], b.y[n], b.alive[n], ground.pathing, shown.available[n])
+def show(rules: Rules, ground: Ground, encoding: Encoding, b: Battles, n: int, shown: Shown) -> None:
+    """Write observations, states and legal actions of battle n."""
+    write_available(encoding, b.x[n], b.y[n], b.alive[n], ground.pathing, shown.available[n])
     write_features(
-        view,
+        encoding,
         rules.kind,
         b.x[n],
         b.y[n],
@@ -680,7 +684,7 @@ def show(rules: Rules, ground: Ground, view: View, b: Battles, n: int, shown: Sh
 
 @compiled
 def first_illegal(rules: Rules, b: Battles, start: int, stop: int, actions: Array, available: Array) -> int:
-    """The first running slot with an illegal action, or -1."""
+    """The first slot (not frozen) with an illegal action, or -1."""
     for n in range(start, stop):
         if b.running[n]:
             for a in range(rules.agents):
@@ -698,7 +702,7 @@ def run_slots(
     rules: Rules,
     ground: Ground,
     steering: SteeringNumbers,
-    view: View,
+    encoding: Encoding,
     b: Battles,
     actions: Array,
     auto_reset: bool,
@@ -708,8 +712,8 @@ def run_slots(
 ) -> int:
     """STEP, BEGIN (start the episodes) or SHOW (write what agents see) for slots start … stop.
 
-    One kernel for all three, so that there is one to compile. Returns first_illegal's answer; nothing happened unless
-    that is -1.
+    One kernel for all three, so that only one has to be compiled. Returns `first_illegal`: unless that is -1, nothing
+    was done.
     """
     units = rules.kind.shape[0]
     if what == STEP:
@@ -740,7 +744,7 @@ def run_slots(
             for loop in range(LOOPS_PER_STEP):
                 choose_targets(rules, ground, steering, b, n, order, obstacles)
                 attack(rules, b, n, mode)
-                # Neighbours and headings hold for two loops: half the cost, and a unit does not think faster than that.
+                # Neighbours and headings are computed every second loop: half the cost. Assumed to be accurate enough.
                 if loop % 2 == 0:
                     find_neighbours(rules, b, n, neighbours, count)
                     steer(rules, ground, steering, b, n, mode, neighbours, count)
@@ -760,7 +764,7 @@ def run_slots(
             if ending > 0:
                 result.total[n] = b.total[n]
                 result.length[n] = b.step[n]
-                show(rules, ground, view, b, n, final)
+                show(rules, ground, encoding, b, n, final)
                 for a in range(rules.agents):
                     result.alive[n, a] = b.alive[n, a]
                 b.running[n] = False
@@ -769,7 +773,7 @@ def run_slots(
                     begin = True
         if begin:
             reset_battle(rules, b, n)
-        show(rules, ground, view, b, n, shown)
+        show(rules, ground, encoding, b, n, shown)
     return -1
 
 
@@ -780,7 +784,7 @@ def run_ranges(
     rules: Rules,
     ground: Ground,
     steering: SteeringNumbers,
-    view: View,
+    encoding: Encoding,
     b: Battles,
     actions: Array,
     auto_reset: bool,
@@ -788,9 +792,10 @@ def run_ranges(
     final: Shown,
     result: Result,
 ) -> int:
-    """run_slots over ranges of slots (their bounds, first to last), a thread each; all or nothing too.
+    """`run_slots` on ranges of slots, a thread each; range i is bounds[i] … bounds[i + 1]. Nothing is done if any
+    action is illegal.
 
-    All arguments by name once more: prange cannot carry a tuple of tables into its threads.
+    All arguments are listed again, because prange cannot pass a tuple of tuples to its threads.
     """
     if what == STEP:
         faulty = first_illegal(rules, b, bounds[0], bounds[-1], actions, shown.available)
@@ -804,7 +809,7 @@ def run_ranges(
             rules,
             ground,
             steering,
-            view,
+            encoding,
             b,
             actions,
             auto_reset,

@@ -1,7 +1,7 @@
-"""What agents and critics see: SMAC's two layouts and the legal actions, from one snapshot of the units.
+"""What agents and critics see: SMAC's two layouts of observations and states, and the legal actions.
 
-Units are numbered allies first (agent index), then enemies. The kernels serve the embedded engine, the real game and
-the recorded arrays alike, so what is compared with the smac package is what training sees.
+Units are numbered allies first (in the order of agents), then enemies. The same kernels are used for the embedded
+engine, the real game and recorded games, so that comparing recordings with the smac package tests what training uses.
 """
 
 from __future__ import annotations
@@ -31,27 +31,31 @@ REWARD_SCALE = 20.0  # smac package: reward_scale_rate
 NO_OP, STOP, NORTH, SOUTH, EAST, WEST, ATTACK = range(7)
 
 
-class View(NamedTuple):
-    """How a scenario's units are shown; arrays are indexed by unit kind."""
+class Encoding(NamedTuple):
+    """How a scenario's units are encoded in observations; arrays are indexed by unit type (`KINDS`)."""
 
     agents: int
     opponents: int
     agent_layout: bool
     """True: the layout the paper trained on. False: SMAC's default."""
     type_bits: int
+    """Length of the one-hot unit type."""
     ally_shields: bool
+    """Whether allies (enemies) have an entry for their shield."""
     enemy_shields: bool
     ally_bit: Array
+    """Index of the type in the one-hot of an ally (enemy)."""
     enemy_bit: Array
     max_health: Array
+    """What health, shield and cooldown are divided by."""
     max_shield: Array
     max_cooldown: Array
 
 
-def view_of(scenario: Scenario, layout: Layout, profile: str = "liberty") -> View:
-    """Collect what the kernels need to know of a scenario."""
+def encoding_of(scenario: Scenario, layout: Layout, profile: str = "liberty") -> Encoding:
+    """The encoding of a scenario's units."""
     rows = table(profile)
-    return View(
+    return Encoding(
         agents=scenario.agents,
         opponents=scenario.opponents,
         agent_layout=layout == "agent",
@@ -66,12 +70,12 @@ def view_of(scenario: Scenario, layout: Layout, profile: str = "liberty") -> Vie
     )
 
 
-def sizes(view: View) -> tuple[int, int]:
+def sizes(encoding: Encoding) -> tuple[int, int]:
     """Length of an observation and of a state."""
-    n, m, actions = view.agents, view.opponents, 6 + view.opponents
-    ally = int(view.ally_shields) + view.type_bits
-    enemy = int(view.enemy_shields) + view.type_bits
-    if not view.agent_layout:
+    n, m, actions = encoding.agents, encoding.opponents, 6 + encoding.opponents
+    ally = int(encoding.ally_shields) + encoding.type_bits
+    enemy = int(encoding.enemy_shields) + encoding.type_bits
+    if not encoding.agent_layout:
         return 4 + m * (5 + enemy) + (n - 1) * (5 + ally) + 1 + ally, n * (4 + ally + actions) + m * (3 + enemy)
     observation = (n - 1) * (5 + ally + actions) + m * (5 + enemy) + 4 + (5 + ally + actions) + n
     state = (n - 1) * (8 + ally + actions) + m * (8 + enemy) + 4 + (7 + ally + actions) + n
@@ -79,16 +83,16 @@ def sizes(view: View) -> tuple[int, int]:
 
 
 def max_reward(scenario: Scenario, profile: str = "liberty") -> float:
-    """The undivided return of a flawless win: what rewards are scaled by."""
+    """The return of a flawless win before scaling; rewards are divided by it (and multiplied by 20)."""
     rows = {row.name: row for row in table(profile)}
     units = sum(rows[kind].health + rows[kind].shield for kind in scenario.enemy_kinds)
     return DEATH_REWARD * scenario.opponents + WIN_REWARD + units
 
 
 @compiled
-def write_available(view: View, x: Array, y: Array, alive: Array, pathing: Array, available: Array) -> None:
-    """Legal actions [A, D]. A coordinate is cut toward zero, so −0.7 is still cell 0 (smac's int())."""
-    for a in range(view.agents):
+def write_available(encoding: Encoding, x: Array, y: Array, alive: Array, pathing: Array, available: Array) -> None:
+    """Write legal actions [A, D]. Coordinates are rounded toward zero, as by smac's int(): −0.7 is in cell 0."""
+    for a in range(encoding.agents):
         available[a, :] = False
         if not alive[a]:
             available[a, NO_OP] = True
@@ -99,15 +103,15 @@ def write_available(view: View, x: Array, y: Array, alive: Array, pathing: Array
             row = int(y[a] + STEP_AHEAD * north)
             inside = 0 <= column < MAP_SIZE and 0 <= row < MAP_SIZE
             available[a, action] = inside and pathing[column, row] != 0
-        for j in range(view.opponents):
-            u = view.agents + j
+        for j in range(encoding.opponents):
+            u = encoding.agents + j
             dx, dy = float(x[u]) - float(x[a]), float(y[u]) - float(y[a])
             available[a, ATTACK + j] = alive[u] and math.sqrt(dx * dx + dy * dy) <= SHOOT
 
 
 @compiled
 def write_features(
-    view: View,
+    encoding: Encoding,
     kind: Array,
     x: Array,
     y: Array,
@@ -120,25 +124,25 @@ def write_features(
     observation: Array,
     state: Array,
 ) -> None:
-    """Observations [A, O] and states [A, S] of one environment, in either layout."""
-    n, m, bits = view.agents, view.opponents, view.type_bits
+    """Write observations [A, O] and states [A, S] of one battle, in either layout."""
+    n, m, bits = encoding.agents, encoding.opponents, encoding.type_bits
     actions = 6 + m
     half, scale = 0.5 * MAP_SIZE, float(MAP_SIZE)
     observation[:, :] = 0.0
     state[:, :] = 0.0
     for a in range(n):
-        if view.agent_layout:
-            # The id survives the agent's death; all else is masked.
+        if encoding.agent_layout:
+            # Of a dead agent only the agent number is shown, all else is zero.
             observation[a, observation.shape[1] - n + a] = 1.0
             state[a, state.shape[1] - n + a] = 1.0
         if not alive[a]:
             continue
         ax, ay = float(x[a]), float(y[a])
-        o = 0 if view.agent_layout else 4
+        o = 0 if encoding.agent_layout else 4
         s = 0
         for part in range(2):
             # SMAC's default shows enemies first, the other layout allies first.
-            if (part == 0) == view.agent_layout:
+            if (part == 0) == encoding.agent_layout:
                 for u in range(n):
                     if u == a:
                         continue
@@ -146,9 +150,9 @@ def write_features(
                     dx, dy = float(x[u]) - ax, float(y[u]) - ay
                     distance = math.sqrt(dx * dx + dy * dy)
                     seen = distance < SIGHT
-                    shield_part = shield[u] / view.max_shield[k]
-                    health_part = health[u] / view.max_health[k]
-                    bit = view.ally_bit[k]
+                    shield_part = shield[u] / encoding.max_shield[k]
+                    health_part = health[u] / encoding.max_health[k]
+                    bit = encoding.ally_bit[k]
                     if alive[u] and seen:
                         observation[a, o] = 1.0
                         observation[a, o + 1] = distance / SIGHT
@@ -156,23 +160,23 @@ def write_features(
                         observation[a, o + 3] = dy / SIGHT
                         observation[a, o + 4] = health_part
                         i = o + 5
-                        if view.ally_shields:
+                        if encoding.ally_shields:
                             observation[a, i] = shield_part
                             i += 1
                         if bits > 0:
                             observation[a, i + bit] = 1.0
                             i += bits
-                        if view.agent_layout and last_action[u] >= 0:
+                        if encoding.agent_layout and last_action[u] >= 0:
                             observation[a, i + last_action[u]] = 1.0
-                    if view.agent_layout and alive[u]:
+                    if encoding.agent_layout and alive[u]:
                         state[a, s] = 1.0 if seen else 0.0
                         state[a, s + 1] = distance / SIGHT
                         state[a, s + 2] = dx / SIGHT
                         state[a, s + 3] = dy / SIGHT
-                        state[a, s + 4] = max(cooldown[u], 0.0) / view.max_cooldown[k]
+                        state[a, s + 4] = max(cooldown[u], 0.0) / encoding.max_cooldown[k]
                         state[a, s + 5] = health_part
                         i = s + 6
-                        if view.ally_shields:
+                        if encoding.ally_shields:
                             state[a, i] = shield_part
                             i += 1
                         state[a, i] = (x[u] - half) / scale
@@ -183,22 +187,22 @@ def write_features(
                             i += bits
                         if last_action[u] >= 0:
                             state[a, i + last_action[u]] = 1.0
-                    width = int(view.ally_shields) + bits
-                    o += 5 + width + (actions if view.agent_layout else 0)
+                    width = int(encoding.ally_shields) + bits
+                    o += 5 + width + (actions if encoding.agent_layout else 0)
                     s += 8 + width + actions
             else:
                 for j in range(m):
                     u = n + j
-                    width = int(view.enemy_shields) + bits
+                    width = int(encoding.enemy_shields) + bits
                     if alive[u]:
                         k = kind[u]
                         dx, dy = float(x[u]) - ax, float(y[u]) - ay
                         distance = math.sqrt(dx * dx + dy * dy)
                         seen = distance < SIGHT
                         attackable = 1.0 if available[a, ATTACK + j] else 0.0
-                        shield_part = shield[u] / view.max_shield[k]
-                        health_part = health[u] / view.max_health[k]
-                        bit = view.enemy_bit[k]
+                        shield_part = shield[u] / encoding.max_shield[k]
+                        health_part = health[u] / encoding.max_health[k]
+                        bit = encoding.enemy_bit[k]
                         if seen:
                             observation[a, o] = attackable
                             observation[a, o + 1] = distance / SIGHT
@@ -206,12 +210,12 @@ def write_features(
                             observation[a, o + 3] = dy / SIGHT
                             observation[a, o + 4] = health_part
                             i = o + 5
-                            if view.enemy_shields:
+                            if encoding.enemy_shields:
                                 observation[a, i] = shield_part
                                 i += 1
                             if bits > 0:
                                 observation[a, i + bit] = 1.0
-                        if view.agent_layout:
+                        if encoding.agent_layout:
                             state[a, s] = attackable
                             state[a, s + 1] = distance / SIGHT
                             state[a, s + 2] = dx / SIGHT
@@ -219,7 +223,7 @@ def write_features(
                             state[a, s + 4] = 1.0 if seen else 0.0
                             state[a, s + 5] = health_part
                             i = s + 6
-                            if view.enemy_shields:
+                            if encoding.enemy_shields:
                                 state[a, i] = shield_part
                                 i += 1
                             if bits > 0:
@@ -229,66 +233,66 @@ def write_features(
                             state[a, i + 1] = (y[u] - half) / scale
                     o += 5 + width
                     s += 8 + width
-        move = o if view.agent_layout else 0
+        move = o if encoding.agent_layout else 0
         for i in range(4):
             flag = 1.0 if available[a, NORTH + i] else 0.0
             observation[a, move + i] = flag
-            if view.agent_layout:
+            if encoding.agent_layout:
                 state[a, s + i] = flag
         k = kind[a]
-        if view.agent_layout:
+        if encoding.agent_layout:
             o += 4
             s += 4
             observation[a, o] = 1.0
             state[a, s] = 1.0
             o += 4
             s += 4
-            state[a, s] = health[a] / view.max_health[k]
+            state[a, s] = health[a] / encoding.max_health[k]
             s += 1
-        observation[a, o] = health[a] / view.max_health[k]
+        observation[a, o] = health[a] / encoding.max_health[k]
         o += 1
-        if view.ally_shields:
-            observation[a, o] = shield[a] / view.max_shield[k]
+        if encoding.ally_shields:
+            observation[a, o] = shield[a] / encoding.max_shield[k]
             o += 1
-            if view.agent_layout:
-                state[a, s] = shield[a] / view.max_shield[k]
+            if encoding.agent_layout:
+                state[a, s] = shield[a] / encoding.max_shield[k]
                 s += 1
-        if view.agent_layout:
+        if encoding.agent_layout:
             state[a, s] = (x[a] - half) / scale
             state[a, s + 1] = (y[a] - half) / scale
             s += 2
             if bits > 0:
-                state[a, s + view.ally_bit[k]] = 1.0
+                state[a, s + encoding.ally_bit[k]] = 1.0
                 s += bits
             if last_action[a] >= 0:
                 state[a, s + last_action[a]] = 1.0
         if bits > 0:
-            observation[a, o + view.ally_bit[k]] = 1.0
+            observation[a, o + encoding.ally_bit[k]] = 1.0
             o += bits
-        if view.agent_layout and last_action[a] >= 0:
+        if encoding.agent_layout and last_action[a] >= 0:
             observation[a, o + last_action[a]] = 1.0
-    if not view.agent_layout:
+    if not encoding.agent_layout:
         s = 0
         for u in range(n + m):
             k = kind[u]
             ally = u < n
             if alive[u]:
-                state[0, s] = health[u] / view.max_health[k]
+                state[0, s] = health[u] / encoding.max_health[k]
                 i = s + 1
                 if ally:
-                    state[0, i] = max(cooldown[u], 0.0) / view.max_cooldown[k]
+                    state[0, i] = max(cooldown[u], 0.0) / encoding.max_cooldown[k]
                     i += 1
                 state[0, i] = (x[u] - half) / scale
                 state[0, i + 1] = (y[u] - half) / scale
                 i += 2
-                if (ally and view.ally_shields) or (not ally and view.enemy_shields):
-                    state[0, i] = shield[u] / view.max_shield[k]
+                if (ally and encoding.ally_shields) or (not ally and encoding.enemy_shields):
+                    state[0, i] = shield[u] / encoding.max_shield[k]
                     i += 1
                 if bits > 0:
-                    state[0, i + (view.ally_bit[k] if ally else view.enemy_bit[k])] = 1.0
-            s += (4 + int(view.ally_shields) + bits) if ally else (3 + int(view.enemy_shields) + bits)
+                    state[0, i + (encoding.ally_bit[k] if ally else encoding.enemy_bit[k])] = 1.0
+            s += (4 + int(encoding.ally_shields) + bits) if ally else (3 + int(encoding.enemy_shields) + bits)
         for a in range(n):
-            # The last action of the dead (no-op) stays.
+            # Dead agents' last action (no-op) is shown too.
             if last_action[a] >= 0:
                 state[0, s + a * actions + last_action[a]] = 1.0
         for a in range(1, n):
@@ -297,7 +301,7 @@ def write_features(
 
 @compiled
 def outcome(agents: int, alive: Array) -> int:
-    """0 running, 1 won, 2 lost, 3 nobody is left (which ends the battle but is no win)."""
+    """0 not decided, 1 won, 2 lost, 3 no unit left on either side (the battle ends, but is not won)."""
     allies, enemies = 0, 0
     for u in range(alive.shape[0]):
         if alive[u]:
@@ -318,8 +322,11 @@ def outcome(agents: int, alive: Array) -> int:
 def settle(
     best: float, agents: int, vitality: Array, health: Array, shield: Array, alive_before: Array, alive: Array
 ) -> tuple[float, int]:
-    """Team reward and outcome of a step: damage to enemies, 10 per death, 200 for the win, scaled so that a flawless
-    win sums to 20. `vitality` is health plus shield before the step. The absolute value makes recovery pay.
+    """Team reward and `outcome` of a step: damage to enemies, 10 per enemy killed, 200 for a win, scaled so that a
+    flawless win gives 20 in total.
+
+    vitality: health plus shield of each unit before the step. As in smac the damage's absolute value is taken, so that
+    enemies' recovery is rewarded too.
     """
     damage = 0.0
     for u in range(agents, alive.shape[0]):
@@ -336,14 +343,15 @@ def settle(
     return reward / (best / REWARD_SCALE), result
 
 
-def agent_order(view: View, kind: Array, x: Array, y: Array) -> Array:
-    """Which of the listed allied units each agent is: sorted by type, then x, then y, anew at every reset."""
-    return np.lexsort((y, x, view.ally_bit[kind]))
+def agent_order(encoding: Encoding, kind: Array, x: Array, y: Array) -> Array:
+    """Index of each agent's unit in a list of allied units: sorted by type, x, y. Agents are assigned at every
+    reset."""
+    return np.lexsort((y, x, encoding.ally_bit[kind]))
 
 
 @compiled
 def move_goal(action: int, x: float, y: float) -> tuple[float, float]:
-    """Where a move order sends a unit at (x, y)."""
+    """The goal of a unit at (x, y) for a move action."""
     if action == NORTH:
         y += MOVE_AMOUNT
     elif action == SOUTH:

@@ -1,6 +1,6 @@
-"""One game loop of one battle in plain NumPy: what the compiled kernel must do, said as simply as possible.
+"""One battle of the embedded engine in plain NumPy: the specification of the compiled kernel, as simple as possible.
 
-Slow and for tests and benchmarks only. Arrays have one entry per unit; all arithmetic is single precision, in the
+Slow, for tests and benchmarks only. Arrays have one entry per unit; all arithmetic is in single precision and in the
 kernel's order, so that the two agree to the last bit.
 """
 
@@ -21,7 +21,7 @@ _DIRECTIONS = {NORTH: (0, 2), SOUTH: (0, -2), EAST: (2, 0), WEST: (-2, 0)}
 
 
 def one_battle(battles: Battles, slot: int) -> Battles:
-    """Views of one slot: [U] or [A] per array, [1] for what a slot has one of."""
+    """Views of one slot's state: arrays [U], [A], or [1] where there is one number per slot."""
     return Battles(*(array[slot] if array.ndim == 2 else array[slot : slot + 1] for array in battles))
 
 
@@ -43,7 +43,7 @@ def step(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, actions: 
 
 
 def uniform(b: Battles, units: Array, purpose: int) -> Array:
-    """Random numbers of the units at this loop."""
+    """Random numbers of these units in the current game loop."""
 
     def scramble(h: Array) -> Array:
         h = (h ^ (h >> np.uint64(30))) * k.MIX_1
@@ -72,13 +72,13 @@ def walkable(ground: Ground, layer: Array | int, x: Array, y: Array) -> Array:
 
 
 def striking(rules: Rules, b: Battles) -> Array:
-    """Who stands between the two hits of an attack."""
+    """Which units are between the two hits of an attack."""
     between: Array = (b.strikes > 0) & (rules.blow == DIRECT)
     return between
 
 
 def break_off(rules: Rules, b: Battles, who: Array) -> None:
-    """End attacks (of a mask of units) that have not struck yet, or not for the last time."""
+    """Cancel attacks of these units (a mask) whose hit, or second hit, has not landed yet."""
     b.has_spot[who] = False
     b.cooldown[who & (b.windup > 0)] = 0
     b.windup[who] = 0
@@ -103,7 +103,7 @@ def give_orders(rules: Rules, b: Battles, actions: Array) -> None:
 def find_spot(
     rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, u: int, v: int
 ) -> tuple[np.float32, np.float32, np.float32]:
-    """The cheapest free place beside v for u: cost (huge if none), and where from v."""
+    """The nearest free place beside v for u: its cost (huge if there is none), x and y relative to v."""
     dx, dy = b.x[u] - b.x[v], b.y[u] - b.y[v]
     distance = max(np.sqrt(dx * dx + dy * dy), k.TINY)
     beside = k.SNUG * (rules.reach[u] + rules.radius[u] + rules.radius[v])
@@ -131,7 +131,7 @@ def find_spot(
 
 
 def shuffled(b: Battles) -> Array:
-    """The order in which units look for targets."""
+    """The order in which units choose targets."""
     order = np.arange(len(b.x))
     draw = uniform(b, order, k.PURPOSE_ORDER)
     for last in range(len(order) - 1, 0, -1):
@@ -176,7 +176,7 @@ def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles,
 
 
 def attack(rules: Rules, b: Battles) -> Array:
-    """Wind-ups and shots; returns what each unit is doing."""
+    """Wind-ups and shots; returns each unit's mode."""
     units = np.arange(len(b.x))
     agents = rules.agents
     ordered = np.zeros(len(b.x), bool)
@@ -219,7 +219,7 @@ def attack(rules: Rules, b: Battles) -> Array:
 
 
 def neighbours(rules: Rules, b: Battles) -> Array:
-    """[U, U] who may collide during the next two loops."""
+    """[U, U] which units may collide during the next two loops."""
     dx, dy = b.x - b.x[:, None], b.y - b.y[:, None]
     near = rules.separation[:, None] + rules.separation + k.NEIGHBOUR_MARGIN
     pairs: Array = (
@@ -230,7 +230,7 @@ def neighbours(rules: Rules, b: Battles) -> Array:
 
 
 def goal_of(rules: Rules, ground: Ground, b: Battles, u: int) -> tuple[Any, Any]:
-    """Where a unit on its way walks to next."""
+    """The point that a walking unit heads for."""
     t = int(b.target[u])
     if t >= 0 and b.has_spot[u]:
         x, y = toward_spot(b, u, t)
@@ -264,7 +264,7 @@ def steer(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, mode: Ar
     b.velocity_x[:] = 0
     b.velocity_y[:] = 0
     index = np.arange(len(b.x))
-    odd = np.arange(len(k.TURNS)) % 2 == 1
+    odd = np.arange(len(k.HEADINGS)) % 2 == 1
     for u in np.nonzero(mode == k.MOVING)[0].tolist():
         goal_x, goal_y = goal_of(rules, ground, b, u)
         dx, dy = goal_x - b.x[u], goal_y - b.y[u]
@@ -272,8 +272,8 @@ def steer(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, mode: Ar
         if distance <= k.TINY:
             continue
         ahead_x, ahead_y = dx / distance, dy / distance
-        heading_x = ahead_x * k.TURN_COS - ahead_y * k.TURN_SIN
-        heading_y = ahead_x * k.TURN_SIN + ahead_y * k.TURN_COS
+        heading_x = ahead_x * k.HEADING_COS - ahead_y * k.HEADING_SIN
+        heading_y = ahead_x * k.HEADING_SIN + ahead_y * k.HEADING_COS
         look_x, look_y = s.look_ahead * heading_x, s.look_ahead * heading_y
         rel_x, rel_y = b.x - b.x[u], b.y - b.y[u]
         gap_x, gap_y = rel_x - look_x[:, None], rel_y - look_y[:, None]
@@ -287,7 +287,7 @@ def steer(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, mode: Ar
         best = 0
         if load[0] != 0:
             load[1:] += np.where(walls[1:], s.attacker_load, Float(0))
-            score = k.TURN_COS - load
+            score = k.HEADING_COS - load
             score[1:] += np.where(odd[1:] == (b.side[u] > 0), s.side_bonus, Float(0))
             best = int(score.argmax())
         if best > 0:

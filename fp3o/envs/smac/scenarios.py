@@ -1,4 +1,5 @@
-"""The battles: who meets whom, where, for how long. Coordinates as in the map archives of the smac package."""
+"""The scenarios: units of both sides, their start points, terrain, time limit. Coordinates are from SMAC's map
+files."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ TerrainName = Literal["band", "arena", "octagon", "corridor", "plateau"]
 
 @dataclass(frozen=True)
 class Group:
-    """Units created at one point; they spread to the nearest free spots."""
+    """Units that start at one point; they are placed at the free places nearest to it."""
 
     kind: str
     count: int
@@ -22,15 +23,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One map. The only data that may differ from map to map are these fields."""
+    """One map. Nothing but these fields differs between maps."""
 
     name: str
     allies: tuple[Group, ...]
-    """In the order of smac's unit type ids, hence of agents."""
+    """In the order of smac's unit type ids, which is the order of agents."""
     enemies: tuple[Group, ...]
-    """In the order of creation, hence of enemy indices."""
+    """In the order of creation, which is the order of enemy indices."""
     order: tuple[float, float] | None
-    """Where the enemy attack-moves to; None: its order is to attack the allied units themselves."""
+    """Where enemies attack-move to; None: they are ordered to attack the allied units themselves."""
     terrain: TerrainName
     limit: int
 
@@ -52,23 +53,24 @@ class Scenario:
 
     @property
     def actions(self) -> int:
-        """No-op, stop, four moves, one attack per enemy."""
+        """Number of actions: no-op, stop, four moves, one attack per enemy."""
         return 6 + self.opponents
 
     @property
     def type_bits(self) -> int:
-        """Width of the one-hot that tells unit types apart: none where each side has a single type."""
+        """Length of the one-hot unit type; 0 where each side has a single type."""
         kinds = len(set(self.ally_kinds) | set(self.enemy_kinds))
         return kinds if len(set(self.ally_kinds)) > 1 else 0
 
     @property
     def ally_bits(self) -> dict[str, int]:
-        """Allied units carry the maps' own ids, numbered alphabetically."""
+        """Index of each type in allies' one-hot. Allies have the map's own type ids, numbered alphabetically."""
         return {kind: bit for bit, kind in enumerate(sorted(set(self.ally_kinds)))}
 
     @property
     def enemy_bits(self) -> dict[str, int]:
-        """Enemies carry stock ids: zealot 73 comes before stalker 74, baneling 9 before zergling 105."""
+        """Likewise for enemies, which have the game's type ids: zealot 73 comes before stalker 74, baneling 9 before
+        zergling 105."""
         stock_id = {"baneling": 9, "marine": 48, "zealot": 73, "stalker": 74, "zergling": 105}
         kinds = sorted(set(self.enemy_kinds), key=lambda kind: stock_id.get(kind, 0))
         return {kind: bit for bit, kind in enumerate(kinds)}

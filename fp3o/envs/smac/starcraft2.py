@@ -1,7 +1,7 @@
 """The real StarCraft II through the smac package, one game per slot in a process of its own.
 
-Only battle, reward and end come from the game; what agents see is built from its unit list by the same kernels as for
-the embedded engine, in either layout. A game that dies is started again and its battle dropped.
+The game provides battle, reward and end; what agents see is computed from its unit list by the same kernels as for the
+embedded engine, in either layout. A game that crashes is started again, and its episode is lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fp3o.envs.domains import revision
 from fp3o.envs.interface import Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import SmacOptions, game_folder
 from fp3o.envs.smac.embedded import make_spec
-from fp3o.envs.smac.layouts import Array, outcome, view_of, write_available, write_features
+from fp3o.envs.smac.layouts import Array, encoding_of, outcome, write_available, write_features
 from fp3o.envs.smac.scenarios import Scenario
 from fp3o.envs.smac.units import KINDS
 from fp3o.errors import UserError
@@ -33,7 +33,7 @@ MOST_RESTARTS = 10  # in a row, per slot
 
 
 class Units(NamedTuple):
-    """The units of a game in our numbering: allies in agent order, then enemies."""
+    """The units of a game in our order: allies in the order of agents, then enemies; arrays [U], pathing [32, 32]."""
 
     kind: Array
     x: Array
@@ -46,7 +46,7 @@ class Units(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a game replies to a command."""
+    """The answer of a game to a command."""
 
     units: Units
     reward: float
@@ -54,7 +54,7 @@ class Answer(NamedTuple):
 
 
 def find_class() -> Any:
-    """smac's environment; another package on the package index is called smac too, so the class decides."""
+    """smac's environment class. PyPI has another package called smac, which does not have this class."""
     try:
         return getattr(importlib.import_module(MODULE), CLASS)
     except (ImportError, AttributeError) as error:
@@ -65,7 +65,7 @@ def find_class() -> Any:
 
 
 def read_units(env: Any) -> Units:
-    """The unit list that smac keeps, as arrays."""
+    """smac's list of units as arrays."""
     own = {getattr(env, f"{kind}_id", 0): kind for kind in KINDS}
     own.pop(0, None)  # smac's value for types that the map lacks
     units = [env.agents[i] for i in range(len(env.agents))] + [env.enemies[j] for j in range(len(env.enemies))]
@@ -73,7 +73,7 @@ def read_units(env: Any) -> Units:
     health = np.array([unit.health for unit in units], np.float32)
     return Units(
         np.array([KINDS.index(ids[unit.unit_type]) for unit in units]),
-        # Double precision, as smac compares distances: it refuses an attack from a hair beyond its range.
+        # Double precision, in which smac compares distances: it refuses an attack from barely out of range.
         np.array([unit.pos.x for unit in units], np.float64),
         np.array([unit.pos.y for unit in units], np.float64),
         health,
@@ -85,9 +85,9 @@ def read_units(env: Any) -> Units:
 
 
 def serve(pipe: Connection, name: str, seed: int) -> None:
-    """The process of one game: obeys "reset", a list of actions, or "close".
+    """The process of one game; its commands are "reset", a list of actions, or "close".
 
-    Ends by itself once smac has restarted the game: what smac holds then belongs partly to the old one.
+    It ends by itself if smac has restarted the game, because smac's data then belong partly to the old game.
     """
     kind = find_class()
     env = kind(map_name=name, seed=seed)
@@ -100,7 +100,7 @@ def serve(pipe: Connection, name: str, seed: int) -> None:
             reward, ended = 0.0, False
             if command == "reset":
                 if begun and not finished:
-                    # smac would launch a second game and count the enemies' hit points twice in its reward scale.
+                    # Otherwise smac would launch a second game and count enemies' health twice in its reward scale.
                     env.close()
                     env = kind(map_name=name, seed=seed)
                 env.reset()
@@ -116,7 +116,7 @@ def serve(pipe: Connection, name: str, seed: int) -> None:
 
 
 class _Game:
-    """One slot: its process, started when first needed and again after a crash."""
+    """The game of one slot; its process is started when first needed, and again after a crash."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -135,10 +135,10 @@ class _Game:
         try:
             self._pipe.send(command)
         except (BrokenPipeError, ConnectionResetError):
-            return  # receive() will find the process dead
+            return  # receive() will notice that the process has died
 
     def receive(self) -> Answer | None:
-        """The reply, or None if the game has died."""
+        """The answer, or None if the game has crashed."""
         try:
             answer: Answer = self._pipe.recv()
         except (EOFError, ConnectionResetError, OSError):
@@ -157,7 +157,7 @@ class _Game:
             self._process = self._pipe = None
 
     def begin(self) -> Answer:
-        """A new battle, on a new process if need be."""
+        """Start a new battle, in a new process if necessary."""
         for _ in range(MOST_RESTARTS):
             self.send("reset")
             answer = self.receive()
@@ -174,7 +174,7 @@ class _Game:
 
 
 class StarCraft2Battles:
-    """N games of the real StarCraft II. Cannot be saved; seeds reach a game when its process starts."""
+    """N games of the real StarCraft II. Their state cannot be saved; a game gets its seed when its process starts."""
 
     def __init__(
         self, scenario: Scenario, slots: int, *, auto_reset: bool = True, options: SmacOptions | None = None
@@ -185,7 +185,7 @@ class StarCraft2Battles:
         self.slots = checked_slots(slots)
         self.auto_reset = auto_reset
         self.spec = make_spec(scenario, self.options, exact_resume=False)
-        self.view = view_of(scenario, self.options.layout)
+        self.encoding = encoding_of(scenario, self.options.layout)
         self._games = [_Game(scenario.name) for _ in range(slots)]
         self._shown, self._final = self._buffers(), self._buffers()
         self._last_action = np.full((slots, scenario.agents), -1)
@@ -218,7 +218,7 @@ class StarCraft2Battles:
         for slot in active:
             answer = self._games[slot].receive()
             if answer is None:
-                # The battle is dropped: cut short for the learner, and played again, so that no slot owes an episode.
+                # The episode is lost: truncated for the learner and not reported; the slot starts another one.
                 truncated[slot] = True
                 self._copy_to_final(slot)
                 self._begin(slot, self._games[slot].begin())
@@ -250,7 +250,7 @@ class StarCraft2Battles:
         return {}
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
-        """Fresh battles in every slot."""
+        """Start new battles in every slot."""
         for slot, game in enumerate(self._games):
             self._begin(slot, game.begin())
 
@@ -280,9 +280,9 @@ class StarCraft2Battles:
 
     def _show(self, slot: int, units: Units, shown: Snapshot) -> None:
         assert shown.available is not None
-        write_available(self.view, units.x, units.y, units.alive, units.pathing, shown.available[slot])
+        write_available(self.encoding, units.x, units.y, units.alive, units.pathing, shown.available[slot])
         write_features(
-            self.view,
+            self.encoding,
             units.kind,
             units.x,
             units.y,
@@ -312,13 +312,13 @@ class StarCraft2Battles:
 
 
 def _game_build() -> str:
-    """The build pysc2 starts: the newest of those installed."""
+    """The build of the game that pysc2 starts: the newest one installed."""
     builds = [path.name for path in (game_folder() / "Versions").glob("Base*[0-9]")]
     return max(builds, key=lambda name: int(name.removeprefix("Base")), default="unknown")
 
 
 def _map_hash(name: str) -> str:
-    """Of the map's file, which holds its terrain and unit data."""
+    """Digest of the map's file, which contains terrain and unit data."""
     files = sorted((game_folder() / "Maps").rglob(f"{name}.SC2Map"))
     return hashlib.sha256(files[0].read_bytes()).hexdigest()[:16] if files else "unknown"
 

@@ -1,7 +1,7 @@
-"""Where units can walk: half-cell grids, the pathing grid that smac reads, and ways around corners.
+"""Where units can walk: grids of half cells, the pathing grid that smac reads, and shortest ways around corners.
 
-The true pathing grids need a running game. The cliff levels and cell flags in the map archives bracket them by about
-one cell; the corridor's choke, where that matters most, has a width of its own.
+The game's pathing grids can only be read from a running game. Cliff levels and cell flags in the map files determine
+them up to about one cell; the width of the corridor's choke, where this matters most, is an option.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from fp3o.envs.smac.scenarios import TerrainName
 from fp3o.errors import UserError
 
 HALF_CELLS = 2 * MAP_SIZE
-CLEARANCE = 0.2  # ways keep this far from walls, so that a unit following one does not catch on a corner
+CLEARANCE = 0.2  # cells between a way and walls, so that units do not get stuck at corners; assumed
 CHOKE_CENTRE = 13.0  # corridor: the two chambers' edges overlap in 10 ≤ x < 16
-CHOKES = range(1, 7)  # half a cell more on one side would open nothing
+CHOKES = range(1, 7)  # possible widths in cells; wider ones than the overlap make no difference
 
-# Corridor, cliff level of the archive: first and last column of each row y (all inclusive).
+# Corridor, from the cliff levels in the map file: first and last column (inclusive) of each row y.
 _CORRIDOR_ROWS: dict[int, tuple[int, int]] = (
     {y: (y - 11, 30) for y in range(23, 31)}  # the left edge moves one west per row, 19 … 12
     | dict.fromkeys(range(17, 23), (11, 30))
@@ -33,25 +33,26 @@ _CORRIDOR_ROWS: dict[int, tuple[int, int]] = (
 
 
 class Ground(NamedTuple):
-    """The terrain as the kernels use it."""
+    """The terrain as arrays, for the kernels."""
 
     walkable: Array
-    """[2, 64, 64] half cells by (layer, x, y): ground units, and units that walk cliffs."""
+    """[2, 64, 64] half cells by (layer, x, y); layer 0: for ground units, 1: for units that walk over cliffs."""
     pathing: Array
-    """[32, 32] cells by (x, y): what decides whether a move is legal, for every unit."""
+    """[32, 32] cells by (x, y): whether a move there is legal, for every unit."""
     convex: bool
-    """No way is ever needed: everything is in a straight line."""
+    """Whether any two walkable points are connected by a straight line, so that the tables below are not needed."""
     node: Array
-    """[32, 32] number of the cell in the tables below (of the nearest walkable one for blocked cells)."""
+    """[32, 32] index of the cell in the tables below; for blocked cells, of the nearest walkable one."""
     node_x: Array
+    """[K] centre of the cell."""
     node_y: Array
     way: Array
-    """[K, K] the node to walk to first on the shortest way from a node to another."""
+    """[K, K] the first node on the shortest way from a node to another."""
 
 
 @functools.cache
 def ground(name: TerrainName, choke_width: float) -> Ground:
-    """Build a map's tables, once per process."""
+    """The terrain of a map; computed once per process."""
     plane = _half_cells(name, choke_width)
     quarters = plane.reshape(MAP_SIZE, 2, MAP_SIZE, 2).sum(axis=(1, 3))
     pathing = (quarters >= 2).astype(np.uint8)
@@ -89,7 +90,7 @@ def ground(name: TerrainName, choke_width: float) -> Ground:
 
 
 def _half_cells(name: TerrainName, choke_width: float) -> Array:
-    """[64, 64] by (x, y): whether the centre of a ground unit may be there."""
+    """[64, 64] by (x, y): whether the centre of a ground unit may be in this half cell."""
     if choke_width not in CHOKES:
         raise UserError(f"choke width {choke_width:g} cannot be built; allowed: {', '.join(map(str, CHOKES))} cells")
     x = ((np.arange(HALF_CELLS) + 0.5) / 2)[:, None]
@@ -117,7 +118,7 @@ def _half_cells(name: TerrainName, choke_width: float) -> Array:
 
 
 def _octagon(x: Array, y: Array, columns: tuple[int, int], rows: tuple[int, int], cut: int) -> Array:
-    """A rectangle without its four corners."""
+    """A rectangle with its four corners cut off."""
     across = np.minimum(x - columns[0], columns[1] - x)
     along = np.minimum(y - rows[0], rows[1] - y)
     inside: Array = (across > 0) & (along > 0) & (across + along > cut)
@@ -143,7 +144,7 @@ def _clear(plane: Array, x: float, y: float, to_x: float, to_y: float) -> bool:
 
 @compiled
 def _find_ways(plane: Array, node_x: Array, node_y: Array, way: Array) -> None:
-    """Shortest paths over mutually visible nodes (Floyd and Warshall); way[i, j] is the first node on the path."""
+    """Fill `way` by the Floyd–Warshall algorithm over pairs of nodes with a clear straight line between them."""
     count = node_x.shape[0]
     length = np.full((count, count), np.inf)
     for i in range(count):
@@ -155,7 +156,7 @@ def _find_ways(plane: Array, node_x: Array, node_y: Array, way: Array) -> None:
         for i in range(count):
             for j in range(count):
                 through = length[i, k] + length[k, j]
-                # A hair's tolerance: of equal ways the one with fewer corners stays.
+                # With a small tolerance, so that of equally long ways the one with fewer corners is kept.
                 if through < length[i, j] - 1e-9:
                     length[i, j] = through
                     way[i, j] = way[i, k]

@@ -1,7 +1,7 @@
-"""What a unit is: every number of the game's catalogue that the engine uses, with its source.
+"""The unit types: every number of the game's catalogue that the engine uses, with its source.
 
-Rates are per *normal* second, the unit of the catalogue: 16 game loops. StarCraft II's displayed "faster" seconds are
-1.4 times as dense; data quoted in those (speed 3.15, cooldown 0.61 …) must not be mixed with 16 loops per second.
+Times are in *normal* seconds, the catalogue's unit: 16 game loops. A "faster" second, which the game displays, has 1.4
+times as many loops: numbers quoted per faster second (speed 3.15, cooldown 0.61 …) must not be used here.
 """
 
 from __future__ import annotations
@@ -38,37 +38,38 @@ class UnitType:
     """Extra damage per hit against `bonus_against`."""
     bonus_against: Attribute | None
     period: float
-    """Between two attacks, without the game's random delay."""
+    """Time between two attacks, without the game's random delay."""
     damage_point: float
-    """From the start of an attack to its (first) hit; moving away before it cancels the attack."""
+    """Time from the start of an attack to its (first) hit; moving away before that cancels the attack."""
     reach: float
-    """Weapon range, from edge to edge of the two radii."""
+    """Weapon range, between the edges of the two units."""
     speed: float
     radius: float
-    """For weapon ranges and area searches."""
+    """Radius for weapon ranges and areas of effect."""
     separation: float
-    """For collisions."""
+    """Radius for collisions."""
     blow: Blow
     delay: float
-    """direct: from the first to the second hit, spent standing; a new order loses the second (catalogue: the effect
-    PsiBladesBurst is channeled). beam: from firing to landing. Otherwise unused."""
+    """direct: time from the first to the second hit, during which the unit stands still; a new order cancels the second
+    hit (catalogue: the effect PsiBladesBurst is channeled). beam: time from firing to hitting. Otherwise unused."""
     missile_speed: float
     """missile only."""
     area: float
-    """blast: radius of the disc around the unit. beam: half the length of the burnt line."""
+    """blast: radius of the damaged disc around the unit. beam: half the length of the damaged line."""
     area_margin: float
-    """beam: how far from the line a unit's edge may be."""
+    """beam: distance from the line up to which a unit's edge is hit."""
     regeneration: float
     """Health per second."""
     walks_cliffs: bool
-    """Neither cliffs nor ground units are in its way."""
+    """Bool: neither cliffs nor ground units block it."""
     observed_cooldown: float
-    """The cooldown in game loops by which smac divides (its table, which looks swapped for stalker and colossus)."""
+    """Game loops by which smac divides the cooldown in observations (its table seems to have stalker and colossus
+    swapped)."""
 
 
 SHIELD_DELAY = 10.0  # catalogue: seconds without damage before shields recover
 SHIELD_RATE = 2.0  # catalogue: shield points per second from then on
-LEAST_DAMAGE = 0.5  # assumed (no source at hand): what a hit does at least, whatever the armour
+LEAST_DAMAGE = 0.5  # assumed (no source at hand): the least damage of a hit, whatever the armour
 COOLDOWN_NOISE = (-0.0625, 0.125)  # catalogue: uniform random delay of every cooldown, i.e. −1 … +2 game loops
 SCAN_RANGE = 5.0  # catalogue: targets are acquired within max(5, weapon range), edge to edge
 RANGE_SLOP = 1.0  # catalogue: how far a target may drift out of range during the wind-up (colossus: 0)
@@ -121,7 +122,7 @@ LIBERTY: dict[str, UnitType] = {
     )
 }  # fmt: skip
 
-# Legacy of the Void differs here; SMAC's maps do not load it, so it is a profile for sensitivity runs only.
+# Where Legacy of the Void differs. SMAC's maps do not load it: this profile is for sensitivity analyses only.
 LEGACY: dict[str, UnitType] = LIBERTY | {
     "stalker": replace(LIBERTY["stalker"], damage=13, bonus=5, period=1.87),
     "colossus": replace(LIBERTY["colossus"], damage=10, hits=2, bonus=5, bonus_against="light", period=1.5, reach=7),
@@ -130,7 +131,7 @@ LEGACY: dict[str, UnitType] = LIBERTY | {
 
 PROFILES: dict[str, dict[str, UnitType]] = {"liberty": LIBERTY, "legacy": LEGACY}
 KINDS: tuple[str, ...] = tuple(LIBERTY)
-"""Index of a unit type in every array: its place here (alphabetical)."""
+"""The unit types, alphabetically; the index of a type in arrays is its place here."""
 
 _CATALOGUE = "game catalogue Liberty.SC2Mod, builds 5.0.10 to 5.0.14 (the maps' only dependency)"
 _SMAC = "smac package, unit_max_cooldown"
@@ -144,7 +145,7 @@ _LEGACY = "Legacy of the Void multiplayer balance"
 
 
 def source(profile: str, unit: str, field: str) -> str:
-    """Where one number of the table comes from."""
+    """The source of one number of the unit table."""
     if getattr(PROFILES[profile][unit], field) != getattr(LIBERTY[unit], field):
         return _LEGACY
     if field == "observed_cooldown":
@@ -160,7 +161,7 @@ def table(profile: str) -> tuple[UnitType, ...]:
 
 
 def data_hash(profile: str) -> str:
-    """Identifies the numbers, so that results of different tables are never mixed."""
+    """Digest of the unit table, so that results with different tables are never mixed."""
     rows = [asdict(unit) for unit in table(profile)]
     common = [SHIELD_DELAY, SHIELD_RATE, LEAST_DAMAGE, COOLDOWN_NOISE, SCAN_RANGE, RANGE_SLOP]
     return hashlib.sha256(json.dumps([rows, common], sort_keys=True).encode()).hexdigest()[:16]
