@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import importlib
 import os
 import platform
 import shutil
@@ -37,7 +38,7 @@ class Work:
 
     programs: int = 0
     """Made or looked up by this process."""
-    tell: Callable[[int], None] = lambda number: None
+    tell: Callable[[int], None] | None = None
     """Called with the number of a program when its turn comes."""
 
 
@@ -71,7 +72,8 @@ def _digest(text: str) -> str:
 def making(key: str) -> Iterator[Path | None]:
     """The turn of a program: the first process makes it, others that need the same wait until it is in the cache."""
     WORK.programs += 1
-    WORK.tell(WORK.programs)
+    if WORK.tell is not None:
+        WORK.tell(WORK.programs)
     folder = cache_folder()
     if folder is None:
         yield None
@@ -90,7 +92,12 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Shapes never change within a run, so everything is specialised to them."""
     cache_folder()
     torch._dynamo.config.trace_autograd_ops = True  # a step takes its gradient inside the compiled function
-    return torch.compile(function, backend=_compile, dynamic=False, fullgraph=True)
+    return torch.compile(function, backend=_backend, dynamic=False, fullgraph=True)
+
+
+def _backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    importlib.import_module("torch._inductor.compile_fx")  # seconds, which others need not wait for
+    return _compile(graph, inputs)
 
 
 def _compile(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:

@@ -155,8 +155,8 @@ class Run:
         settings, started, saved_at = self.settings, time.monotonic(), time.monotonic()
         steps_each = settings.rollout_length * settings.rollout_threads
         begun = self.volatile["seconds"]["total"]
+        WORK.tell = None if progress is None else progress.compiling
         if progress is not None:
-            WORK.tell = progress.compiling
             progress.begin(self.iteration * steps_each)
             resumed = f"; goes on after iteration {self.iteration}" if self.iteration else ""
             progress.say(f"updates {self.path.mode} on {self.path.device}: {self.path.reason}{resumed}")
