@@ -88,6 +88,11 @@ class Suite:
                     seeds.setdefault(cell, set()).update(artefact.seeds)
         return {cell.id: (resolve(cell, suite=self), tuple(sorted(s))) for cell, s in seeds.items()}
 
+    @property
+    def films(self) -> tuple[str, ...]:
+        """Cells of which the report shows an episode, that of their first seed."""
+        return tuple(cell for cell in self.raw.get("films", ()) if cell in self._runs)
+
     def artefact(self, name: str, kind: str = "") -> Artefact:
         """An artefact by name, of a given kind where it matters."""
         allowed = {a.name: a for a in self.artefacts if kind in ("", a.kind)}
@@ -126,6 +131,9 @@ def _suite(path: Path) -> Suite:
     for pattern, _ in overrides:
         if not any(fnmatchcase(i, pattern) for i in ids):
             raise UserError(f"suite {suite.name}: override for {pattern!r} fits none of its cells")
+    for name in raw.get("films", ()):
+        if name not in ids and fnmatchcase(name, raw.get("only", "*")):
+            raise UserError(f"suite {suite.name}, films: {name} is none of its cells")
     if any(values.get("backend") == "auto" for _, values in overrides):
         # What is installed would decide which runs count as missing.
         raise UserError(

@@ -47,7 +47,7 @@ class Result(NamedTuple):
     @property
     def words(self) -> str:
         """The result in one sentence, with the verdict of its table."""
-        return sentence(self.cell.cell, self.cell.scores(), self.cell.deviations, self.entry.comparison)
+        return sentence(self.cell.cell, self.cell.scores(), self.cell.deviations, self.entry.comparison, brief=True)
 
     @property
     def deviations(self) -> list[str]:

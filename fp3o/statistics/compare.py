@@ -132,11 +132,16 @@ def _plus_minus(centre: float, spread: float | None) -> str:
 
 
 def sentence(
-    cell: str, values: Sequence[float], deviations: Sequence[Change] = (), judged: Comparison | None = None
+    cell: str,
+    values: Sequence[float],
+    deviations: Sequence[Change] = (),
+    judged: Comparison | None = None,
+    brief: bool = False,
 ) -> str:
     """What `fp3o train` prints at the end: 4102 ± 40 (n = 5), published 4128 ± 367: consistent.
 
     `judged`: the comparison as corrected for the other cells of its table; by default the cell stands by itself.
+    `brief`: departures from the paper's settings are counted, not listed.
     """
     if not values:
         return "no score: every seed diverged before its first evaluation"
@@ -146,8 +151,11 @@ def sentence(
     if comparison is None:
         return f"{ours}, no published value"
     theirs = comparison.published
-    if departures(deviations):
-        words = f"not compared, deviates from the paper: {'; '.join(map(str, departures(deviations)))}"
+    departed = departures(deviations)
+    if departed and brief:
+        words = f"not compared, settings that deviate from the paper: {len(departed)}"
+    elif departed:
+        words = f"not compared, deviates from the paper: {'; '.join(map(str, departed))}"
     elif comparison.verdict == "undecided" and n > 1:
         low, high = (_plus_minus(bound, None) for bound in (comparison.low, comparison.high))
         outside = "outside our prediction interval; " if comparison.words != "undecided" else ""

@@ -62,6 +62,17 @@ def test_only_leaves_out_cells_and_artefacts_without_any(write: Callable[[str, s
         load_suite("nothing")
 
 
+def test_films_are_of_cells_of_the_suite(write: Callable[[str, str], None]) -> None:
+    films = "films: [matrix/two-step/none/fp3o, matrix/climbing/full/mappo]\n"
+    write("heir", f"title: Heir\nextends: base\n{films}")
+    assert load_suite("heir").films == ("matrix/two-step/none/fp3o", "matrix/climbing/full/mappo")
+    write("part", f"title: Part\nextends: base\nonly: '*/two-step/*'\n{films}")
+    assert load_suite("part").films == ("matrix/two-step/none/fp3o",)
+    write("other", "title: Other\nextends: base\nfilms: [smac/3m/full/fp3o]\n")
+    with pytest.raises(UserError, match="films: smac/3m/full/fp3o is none of its cells"):
+        load_suite("other")
+
+
 WHOLE = """artefacts:
   table-cost: {kind: cost, seeds: 0, cells: [matrix/single/full/ippo]}
   every: {kind: figure, cells: all}

@@ -36,11 +36,13 @@ def test_undecided_but_not_where_ours_would_fall(scores_around: Around) -> None:
 
 
 def test_a_run_that_deviates_is_not_compared() -> None:
-    text = sentence(CHEETAH, [4.0, 5.0], [Change("total_steps", "10000000", "40000", "suite quick")])
-    assert text == (
+    changes = [Change("total_steps", "10000000", "40000", "suite quick")]
+    assert sentence(CHEETAH, [4.0, 5.0], changes) == (
         "4.5 ± 0.7 (n = 2), published 4128 ± 367: not compared, deviates from the paper: "
         "total_steps 10000000 → 40000 (suite quick)"
     )
+    brief = sentence(CHEETAH, [4.0, 5.0], changes, brief=True)
+    assert brief.endswith("not compared, settings that deviate from the paper: 1")
 
 
 def test_numbers_of_a_mean_cell(scores_around: Around) -> None:

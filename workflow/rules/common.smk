@@ -85,6 +85,17 @@ def cost_runs(wildcards):
     return [name for name in names if os.path.exists(name)] if sweep.available else names
 
 
+def run_of_film(cell):
+    """The run whose episode is shown: that of the cell's first seed."""
+    plan, seeds = suite.run(cell)
+    return layout.run_directory(Path(ROOT) / "runs", plan, seeds[0])
+
+
+def films(wildcards):
+    cells = [cell for cell in suite.films if not sweep.available or (run_of_film(cell) / "run.json").exists()]
+    return [f"{ROOT}/films/{cell}.webp" for cell in cells]
+
+
 def plan_of_cell(wildcards):
     return plan_word(suite, [wildcards.cell])
 

@@ -1,6 +1,7 @@
-# Figures: pdf, png and the plotted data as csv, each by the script of paper_figures/ that the suite names.
+# Figures: pdf, png and the plotted data as csv, each by the script of paper_figures/ that the suite names. Films, the report.
 localrules:
     figure,
+    film,
     html,
 
 
@@ -27,6 +28,22 @@ rule figure:
         f" --out {quoted(ROOT)}/figures > {{log:q}} 2>&1"
 
 
+rule film:
+    input:
+        runs_of_cell,
+        lambda wildcards: code_of("fp3o.render"),
+    output:
+        f"{ROOT}/films/{{cell}}.webp",
+    log:
+        f"{ROOT}/logs/film/{{cell}}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        run=lambda wildcards: run_of_film(wildcards.cell),
+    shell:
+        f"{PYTHON} -m fp3o render {{params.run:q}} --out {{output:q}} > {{log:q}} 2>&1"
+
+
 # One HTML file that works from disk without a network.
 rule html:
     input:
@@ -34,6 +51,7 @@ rule html:
         code_of("fp3o.report"),
         PUBLISHED,
         FIGURES,
+        films,
         cost=COST,
     output:
         f"{ROOT}/report/index.html",

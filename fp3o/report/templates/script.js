@@ -15,11 +15,18 @@ function shownCells(node, cells) {
   return cells.filter((name) => !off.includes(name));
 }
 
+/** Title of the horizontal axis and what million steps or hours are multiplied with: small numbers get a smaller unit. */
+function unitOf(cells, axis) {
+  const last = Math.max(...cells.map((name) => CURVES[name].steps.at(-1) * (axis === "hours" ? CURVES[name].hours : 1)));
+  const [large, small] = axis === "hours" ? [["hours", 1], ["minutes", 60]] : [["million steps", 1], ["thousand steps", 1000]];
+  return last < 0.5 ? small : large;
+}
+
 /** One entry per line: where it runs, how it looks, what it is called. */
-function linesOf(cells, { axis, seeds }) {
+function linesOf(cells, { axis, seeds }, scale) {
   return cells.flatMap((name) => {
     const { title, colour, dashed, statistic, published, hours, steps, centre, seeds: bySeed } = CURVES[name];
-    const x = axis === "hours" ? steps.map((step) => step * hours) : steps;
+    const x = steps.map((step) => step * scale * (axis === "hours" ? hours : 1));
     const line = (text, values, width, alpha, dash = []) => ({
       name: `${title}, ${text}`, x, y: values.map((value) => value ?? NaN), colour, width, alpha, dash,
     });
@@ -32,12 +39,13 @@ function linesOf(cells, { axis, seeds }) {
 async function draw(node) {
   const { cells, metric, late, whole } = JSON.parse(node.dataset.chart);
   const chosen = choice();
-  const lines = linesOf(shownCells(node, cells), chosen);
+  const [unit, scale] = unitOf(cells, chosen.axis);
+  const lines = linesOf(shownCells(node, cells), chosen, scale);
   const style = getComputedStyle(node);
   const [ink, soft, grid] = ["--ink", "--soft", "--line"].map((name) => style.getPropertyValue(name).trim());
   const figure = Bokeh.Plotting.figure({
     height: 280, sizing_mode: "stretch_width", tools: [], toolbar_location: null, y_range: chosen.whole ? whole : late,
-    x_axis_label: chosen.axis === "hours" ? "hours" : "million environment steps", y_axis_label: metric,
+    x_axis_label: unit, y_axis_label: metric,
     background_fill_color: null, border_fill_color: null, outline_line_color: null,
   });
   for (const axis of [...figure.xaxis, ...figure.yaxis]) {
@@ -59,7 +67,7 @@ async function draw(node) {
     data: Object.fromEntries(["name", "x", "y"].map((key) => [key, points.map((point) => point[key])])),
   });
   const targets = figure.scatter({ field: "x" }, { field: "y" }, { source, size: 7, alpha: 0, hit_dilation: 1.5 });
-  const tooltips = [["", "@name"], [chosen.axis, "@x{0,0.[000]}"], [metric, "@y{0,0.[00]}"]];
+  const tooltips = [["", "@name"], [unit, "@x{0,0.[000]}"], [metric, "@y{0,0.[00]}"]];
   figure.add_tools(new Bokeh.HoverTool({ renderers: [targets], tooltips, limit: 1 }));
   node.replaceChildren();
   await Bokeh.Plotting.show(figure, node);
