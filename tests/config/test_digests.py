@@ -9,7 +9,6 @@ from typing import Annotated
 
 import pytest
 
-from fp3o import config
 from fp3o.config import Cell, Change, Settings, changes, load_suite, resolve
 from fp3o.envs.domains import OPTIONS
 from fp3o.envs.options import MpeOptions
@@ -68,9 +67,11 @@ def test_one_cell_per_domain_and_algorithm(row: str) -> None:
     assert {name: resolve(Cell.parse(f"{row}/{name}")).digest for name in PINNED[row]} == PINNED[row]
 
 
-def test_every_domain_and_algorithm_is_pinned() -> None:
-    assert {row.split("/")[0] for row in PINNED} == set(config.domains())
-    assert all(set(row) == set(config.algorithms()) for row in PINNED.values())
+def test_every_domain_and_algorithm_that_ships_is_pinned() -> None:
+    """The smoke suite has all of them; what somebody adds has no runs yet that could be asked for again."""
+    cells = [plan.cell for plan, _ in load_suite("smoke").runs()]
+    assert {row.split("/")[0] for row in PINNED} == {cell.domain for cell in cells}
+    assert all(set(row) == {cell.algorithm for cell in cells} for row in PINNED.values())
 
 
 def test_every_shipped_run_is_found_by_its_digest() -> None:

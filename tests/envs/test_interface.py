@@ -11,7 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from fp3o import config
 from fp3o.envs import make
+from fp3o.envs.domains import OPTIONS
 from fp3o.envs.draws import uniform_draws
 from fp3o.envs.interface import BatchEnv, Snapshot, Transition, episode_generator, slot_seeds
 from fp3o.envs.matrix import GAMES
@@ -25,6 +27,9 @@ ARRAYS += [("mpe", task, MpeOptions(flavour=flavour)) for task in TASKS for flav
 ENGINES = [*ARRAYS]
 ENGINES += [("mamujoco", task, MamujocoOptions(episode_limit=12)) for task in ("reacher-2x1", "hopper-3x1")]
 ENGINES += [("smac", "3m", SmacOptions(backend="embedded"))]
+# An engine that is added is held to the same, on every task.
+LISTED = ("matrix", "mpe", "mamujoco", "smac", "pettingzoo")
+ENGINES += [(name, task, OPTIONS[name]()) for name in OPTIONS if name not in LISTED for task in config.tasks(name)]
 NAMES = [f"{domain}/{task}{'/' + options.flavour if domain == 'mpe' else ''}" for domain, task, options in ENGINES]
 every_engine = pytest.mark.parametrize(("domain", "task", "options"), ENGINES, ids=NAMES)
 
