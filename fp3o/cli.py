@@ -134,6 +134,9 @@ def train(
     tensorboard: Annotated[
         bool, arg(help="Also write TensorBoard events below scratch/ (needs the tensorboard package).")
     ] = False,
+    timings: Annotated[
+        Path | None, arg(metavar="FILE", help="Also write the seconds of every iteration by phase to FILE (CSV).")
+    ] = None,
     digest: Annotated[
         str, arg(metavar="DIGEST", help="Refuse to train unless the settings resolve to this digest.")
     ] = "",
@@ -189,6 +192,7 @@ def train(
                 threads=threads,
                 allow_path_change=allow_path_change,
                 progress=progress,
+                timings=timings,
             )
     if replace:
         print("\n".join(replacing.put_in_place(plan, numbers, base, roots.runs)))

@@ -19,10 +19,11 @@ def draw(request: Request) -> None:
     places = np.arange(len(costs))
     start = np.zeros(len(costs))
     for name, hue in PARTS:
-        seconds = np.array([getattr(cost, name) / cost.iterations for cost in costs])
+        seconds = np.array([getattr(cost, name) for cost in costs])
         left.barh(places, seconds, left=start, color=hue, label=name)
         start = start + seconds
-    found = {row.cell: row for row in ratios(costs, lambda cost: cost.seconds, "wallclock")}
+    cells = [cost.cell for cost in costs]
+    found = {row.cell: row for row in ratios(cells, costs, lambda cost: cost.seconds, "wallclock")}
     for place, cost in zip(places, costs, strict=True):
         row = found[cost.cell]
         if row.ours_ratio is not None:
@@ -40,8 +41,5 @@ def draw(request: Request) -> None:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=3)
         if not costs:
             mark_missing(axes)
-    rows = [
-        (cost.cell, *(f"{getattr(cost, name) / cost.iterations:.6g}" for name, _ in PARTS), cost.device)
-        for cost in costs
-    ]
+    rows = [(cost.cell, *(f"{getattr(cost, name):.6g}" for name, _ in PARTS), cost.device) for cost in costs]
     save(figure, request.out, ("cell", "rollout_s", "update_s", "evaluation_s", "device"), rows)

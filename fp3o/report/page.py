@@ -96,6 +96,7 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
     context = {
         "title": data.suite.raw["title"],
         "suite": data.suite.name,
+        "plan": data.suite,
         "card": scorecard(data, costs),
         "tasks": [Task(row, found, chart([r.cell for r in found], curves)) for row, found in rows.items()],
         "results": results,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fp3o.config import algorithm_title
-from fp3o.statistics.cost import Cost
+from fp3o.config import Suite, algorithm_title
+from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
 from fp3o.statistics.tables import Entry, fixed
@@ -71,9 +71,9 @@ def _with_interval(found: Mapping[str, Any]) -> str:
     return f"{found['value']:.2f}{bounds}"
 
 
-def costs(found: Sequence[Cost]) -> tuple[Sheet, Sheet]:
-    """Time and memory as ratios to MAPPO: the cells that were measured, and the others of the paper's table."""
-    header, rows, note = cost_table(found)
+def costs(suite: Suite, found: Sequence[Cost]) -> tuple[Sheet, Sheet]:
+    """Time and memory beside the paper's: the cells that were measured, and the others."""
+    header, rows, note = cost_table(cells_of(suite), found)
     known = {one.cell for one in found}
     measured, others = ([row for row in rows if (row[0] in known) is wanted] for wanted in (True, False))
     return Sheet(header, measured, note=note), Sheet(header, others)

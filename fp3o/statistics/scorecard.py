@@ -193,7 +193,7 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
     compared = [entry.comparison for entry in entries.values() if entry.comparison]
     claims = [
         {"name": claim.name, "claim": claim.text, "source": claim.source, **finding._asdict(), "words": finding.words}
-        for claim, finding in [*ledger(data), cost.claim(costs)]
+        for claim, finding in [*ledger(data), *cost.claims(costs)]
     ]
     return {
         "suite": data.suite.name,
@@ -212,6 +212,7 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
         "rank_agreement": {name: agreement_entry(agreement(rank_rows(data, name))) for name in domains},
         "claims": sorted(claims, key=lambda claim: int(claim["name"][1:])),
         "aggregates": {name: aggregates(data, name) for name in domains},
+        "cost": cost.summary(costs),
         "engines": {
             name: sorted({run.engine for cell in cells if cell.cell.startswith(f"{name}/") for run in cell.runs})
             for name in sorted({Cell.of(cell.cell).domain for cell in cells})

@@ -421,13 +421,13 @@ def to_latex(table: Table) -> str:
     compared = any(entry.published for entry in table.entries)
     columns = ["l", *table.framed(["l"], "l", "c" * len(table.columns), "c")]
     lines = [r"\begin{table}", r"\small\centering", rf"\begin{{tabular}}{{{' '.join(columns)}}}", r"\toprule"]
-    lines.append(" & ".join(map(_escape, ["Network", *table.header])) + r" \\")
+    lines.append(" & ".join(map(escape, ["Network", *table.header])) + r" \\")
     for sharing, group in groupby(table.rows, key=lambda row: row.sharing):
         members = list(group)
         height = len(members) * (2 if compared else 1)
         lines += [r"\midrule", rf"\multirow{{{height}}}{{*}}{{{SHARINGS[sharing].title}}}"]
         for row in members:
-            task, rating = _escape(row.title), _escape(row.difficulty)
+            task, rating = escape(row.title), escape(row.difficulty)
             ours = table.framed(["", task], rating, map(_latex_ours, row.entries), row.agents)
             lines.append(" & ".join(ours).strip() + r" \\")
             if compared:
@@ -435,7 +435,7 @@ def to_latex(table: Table) -> str:
                 lines.append(" & ".join(theirs).strip() + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     signs = r" $=$ consistent, $\uparrow$ $\downarrow$ differs (ours higher, lower), ? undecided." if compared else ""
-    lines.append(rf"\caption{{{_escape(' '.join([f'{table.caption}.', *table.notes]))}{signs}}}")
+    lines.append(rf"\caption{{{escape(' '.join([f'{table.caption}.', *table.notes]))}{signs}}}")
     label = re.sub(r"[^\w:.-]", "-", table.label or table.name)
     lines += [rf"\label{{reproduced_{label}}}", r"\end{table}"]
     return "\n".join(lines) + "\n"
@@ -443,7 +443,7 @@ def to_latex(table: Table) -> str:
 
 def _latex_ours(entry: Entry) -> str:
     if entry.summary is None:
-        return "--" if entry.runs is None else _escape(entry.verdict)
+        return "--" if entry.runs is None else escape(entry.verdict)
     value = fixed(entry.summary.centre)
     value = rf"\textbf{{{value}}}" if entry.bold else rf"\underline{{{value}}}" if entry.underline else value
     if entry.summary.n > 1:
@@ -481,7 +481,7 @@ _LATEX = str.maketrans(
 )
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     return text.translate(_LATEX)
 
 

@@ -10,7 +10,7 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -62,15 +62,19 @@ def train(
     threads: int = 1,
     allow_path_change: bool = False,
     progress: Progress | None = None,
+    timings: Path | None = None,
 ) -> list[RunResult]:
-    """Train all seeds side by side, from scratch or from where the last process stopped."""
+    """Train all seeds side by side, from scratch or from where the last process stopped.
+
+    timings: a file to be written anew, one row per iteration of this process: seconds of its phases.
+    """
     torch.set_num_threads(1)
     reuse_freed_memory()
     with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:
         if folder.seeds:
             run = Run(plan, folder, choose(plan, device, path, threads), allow_path_change)
             try:
-                run.go(interrupt, progress)
+                run.go(interrupt, progress, timings)
             finally:
                 run.close()
             folder.discard_scratch()
@@ -150,8 +154,9 @@ class Run:
 
     # The run ---------------------------------------------------------------------------------------------------------
 
-    def go(self, interrupt: Interrupt, progress: Progress | None) -> None:
+    def go(self, interrupt: Interrupt, progress: Progress | None, timings: Path | None) -> None:
         """Iterate to the end; publish every seed."""
+        clock = Clock(timings, self.volatile["seconds"])
         settings, started, saved_at = self.settings, time.monotonic(), time.monotonic()
         steps_each = settings.rollout_length * settings.rollout_threads
         begun = self.volatile["seconds"]["total"]
@@ -170,6 +175,7 @@ class Run:
             if self.plan.evaluates_after(self.iteration):
                 with self._timed("evaluation"):
                     self._evaluate((self.iteration + 1) * steps_each, progress)
+            clock.write(self.iteration)
             self.iteration += 1
             interrupt.hold()  # Everything is compiled, and there is something to save.
             if progress is not None:
@@ -280,6 +286,10 @@ class Run:
         if self.path.device == "cuda":
             gpu = round(torch.cuda.max_memory_allocated() / 2**20, 1)
             self.volatile["peak_gpu_mib"] = max(self.volatile["peak_gpu_mib"] or 0.0, gpu)
+            # All that is taken of the GPU: of this process, context included, if it is alone there.
+            free, total = torch.cuda.mem_get_info()
+            taken = round((total - free) / 2**20, 1)
+            self.volatile["process_gpu_mib"] = max(self.volatile.get("process_gpu_mib", 0.0), taken)
         if restarts := getattr(self.env, "restarts", 0):
             others = [note for note in self.volatile["notes"] if not note.endswith(RESTARTED)]
             self.volatile["notes"] = [*others, f"{restarts} {RESTARTED}"]
@@ -413,6 +423,24 @@ def _start_afresh_by_deleting(folder: Path) -> Iterator[None]:
         yield
     except UserError as error:
         raise UserError(f"{error}; delete {folder} to start afresh") from error
+
+
+class Clock:
+    """Writes the seconds of every iteration by phase, where a file is asked for."""
+
+    PHASES = ("rollout", "update", "evaluation")
+
+    def __init__(self, path: Path | None, seconds: Mapping[str, float]) -> None:
+        """seconds: by phase, of all iterations so far; read at every call of `write`."""
+        self._seconds, self._before = seconds, dict(seconds)
+        self._log = None if path is None else CsvLog(path, ("iteration", *(f"{phase}_s" for phase in self.PHASES)))
+
+    def write(self, iteration: int) -> None:
+        if self._log is not None:
+            spent = {f"{phase}_s": self._seconds[phase] - self._before[phase] for phase in self.PHASES}
+            self._log.append([{"iteration": iteration, **spent}])
+            self._log.flush()
+            self._before = dict(self._seconds)
 
 
 def machine_kind() -> str:

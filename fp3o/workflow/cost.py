@@ -1,17 +1,16 @@
-"""Measures what one iteration of a cell costs: one seed alone on an idle machine, the warm-up subtracted.
+"""Measures what one iteration of a cell costs: one seed alone on an idle machine, without its first iterations.
 
     python -m fp3o.workflow.cost measure CELL --suite S     results/S/cost/CELL/<digest>.json
     python -m fp3o.workflow.cost table --suite S            results/S/cost.csv, from the measurements that exist
 
-The difference of two short runs, of `warmup` and of `warmup + iterations` iterations: start-up and compiling are in
-both. The runs of a sweep would not do, as they train five seeds at once beside other jobs.
+One short run of `warmup + iterations` iterations, every one timed; the first hold start-up and compiling. The runs of a
+sweep would not do, as they train five seeds at once beside other jobs.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import io
 import json
 import shutil
 import subprocess
@@ -27,8 +26,7 @@ from fp3o.runs.atomic import write_atomically
 from fp3o.workflow.blocks import check_digest
 from fp3o.workflow.manifest import write_json
 
-PHASES = ("rollout", "update", "evaluation")
-COLUMNS = ("cell", "iterations", *(f"{p}_s" for p in PHASES), "peak_gpu_mib", "memory_mib", "device")
+PHASES = ("rollout_s", "update_s", "evaluation_s")
 
 
 def measurement_path(suite: str, plan: config.Plan) -> Path:
@@ -42,54 +40,61 @@ def measure(suite: config.Suite, cell: config.Cell) -> dict[str, Any]:
     if settings is None:
         raise UserError(f"suite {suite.name} says nothing about cost; allowed: cost: {{iterations: …, warmup: …}}")
     warmup, iterations = settings["warmup"], settings["iterations"]
-    longer = _train(suite, cell, warmup + iterations, settings["path"])
-    shorter = _train(suite, cell, warmup, settings["path"])["volatile"] if warmup else None
-    spent = longer["volatile"]
-    # Timings vary: a difference below zero means a cost too small to be measured.
-    seconds = {
-        phase: max(0.0, spent["seconds"][phase] - (shorter["seconds"][phase] if shorter else 0.0)) for phase in PHASES
-    }
+    document, seconds = _train(suite, cell, warmup + iterations, settings["path"])
     return {
         "cell": cell.id,
         "iterations": iterations,
-        **{f"{phase}_s": round(seconds[phase], 6) for phase in PHASES},
-        "peak_gpu_mib": spent["peak_gpu_mib"],
-        "memory_mib": spent["memory_mib"],
-        "device": longer["path"]["device"],
+        **{name: seconds[name][warmup:] for name in PHASES},
+        **{name: document["volatile"].get(name) for name in ("peak_gpu_mib", "process_gpu_mib", "memory_mib")},
+        "device": document["path"]["device"],
     }
 
 
-def _train(suite: config.Suite, cell: config.Cell, iterations: int, path: str) -> dict[str, Any]:
-    """run.json of a new run with this many iterations; path: as for `fp3o train --path`."""
+def _train(
+    suite: config.Suite, cell: config.Cell, iterations: int, path: str
+) -> tuple[dict[str, Any], dict[str, list[float]]]:
+    """run.json of a new run with this many iterations, and the seconds of each; path: as for `fp3o train --path`."""
     plan = config.resolve(cell, suite=suite)
     steps = iterations * plan.settings.rollout_length * plan.settings.rollout_threads
     values: dict[str, config.Scalar] = {}
     for layer in suite.overrides_of(cell):
         values.update(layer)
     values["total_steps"] = steps
-    out = layout.suite_root(suite.name) / "measuring" / f"{iterations}"
+    out = layout.suite_root(suite.name) / "measuring"
     short = config.resolve(cell, values)
     folder = layout.run_directory(out, short, 0)
     shutil.rmtree(folder.parent, ignore_errors=True)  # A finished run would not be trained again.
+    timings = out / "timings.csv"
     command = ["fp3o", "train", cell.id, "--seeds", "0", "--out", str(out), "--path", path, "--threads", "1"]
+    command += ["--timings", str(timings)]
     for key, value in values.items():
         command += ["--set", f"{key}={value}"]
     subprocess.run(command, check=True)
-    return records.read_run(folder / records.RUN)
+    with timings.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return records.read_run(folder / records.RUN), {name: [float(row[name]) for row in rows] for name in PHASES}
 
 
 def table(suite: config.Suite) -> str:
     """cost.csv: the measurements that exist, in the suite's order."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for artefact in suite.artefacts:
-        for cell in artefact.cells if artefact.kind == "cost" else ():
-            path = measurement_path(suite.name, config.resolve(cell, suite=suite))
-            if path.is_file():
-                measured = json.loads(path.read_text())
-                writer.writerow(["" if measured[name] is None else measured[name] for name in COLUMNS])
-    return buffer.getvalue()
+    # Here, because reading the workflow imports this module, and SciPy takes a second.
+    import numpy as np
+
+    from fp3o.statistics.cost import COLUMNS, cells_of
+    from fp3o.statistics.intervals import mean_interval
+    from fp3o.statistics.suites import csv_text
+
+    rows = []
+    for cell in cells_of(suite):
+        path = measurement_path(suite.name, config.resolve(config.Cell.parse(cell), suite=suite))
+        if path.is_file():
+            measured = json.loads(path.read_text())
+            rollout, update, evaluation = (np.array(measured[name]) for name in PHASES)
+            interval = mean_interval(rollout + update)
+            numbers = (rollout.mean(), update.mean(), evaluation.mean(), interval.low, interval.high)
+            memory = (measured[name] for name in ("peak_gpu_mib", "process_gpu_mib", "memory_mib"))
+            rows.append((cell, measured["iterations"], *(f"{x:.6g}" for x in numbers), *memory, measured["device"]))
+    return csv_text(COLUMNS, rows)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -13,6 +13,7 @@ import pytest
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.statistics import cost, export, published, scorecard
+from fp3o.statistics.claims import Finding
 from fp3o.statistics.suites import SuiteRuns
 
 CHEETAH = "mamujoco/halfcheetah-6x1/full"
@@ -132,24 +133,68 @@ def test_marl_eval_structure(tmp_path: Path, write_run: Any) -> None:
 # --- Cost ---------------------------------------------------------------------------------------------------------
 
 
-def test_cost_is_compared_as_ratios(tmp_path: Path) -> None:
+def measured(folder: Path, row: str, seconds: dict[str, float], mib: dict[str, float]) -> list[cost.Cost]:
+    """Costs as a file says them: four fifths of the time are rollouts, intervals are ±1 %."""
     lines = [",".join(cost.COLUMNS)]
-    seconds = {"fp3o": 12.0, "happo": 15.0, "mappo": 10.0, "ippo": 9.9}
-    mib = {"fp3o": 400, "happo": 300, "mappo": 400, "ippo": 390}
     for label, value in seconds.items():
-        lines.append(f"{CHEETAH}/{label},10,{value * 8},{value * 2},7,{mib[label]},900,H200")
-    (tmp_path / "cost.csv").write_text("\n".join(lines) + "\n")
+        times = (value * 0.8, value * 0.2, 0.7, value * 0.99, value * 1.01)
+        lines.append(f"{row}/{label},10,{','.join(map(str, times))},{mib[label] / 2},{mib[label]},900,H200")
+    (folder / "cost.csv").write_text("\n".join(lines) + "\n")
+    return cost.read(folder / "cost.csv")
+
+
+ORDERED = {"fp3o": 12.0, "happo": 15.0, "mappo": 10.0, "ippo": 9.8, "fp3o-clipping-only": 9.6}
+MIB = {"fp3o": 400.0, "happo": 300.0, "mappo": 400.0, "ippo": 390.0, "fp3o-clipping-only": 400.0}
+
+
+def findings(costs: list[cost.Cost]) -> dict[str, Finding]:
+    return {claim.name: finding for claim, finding in cost.claims(costs)}
+
+
+def test_cost_is_compared_as_ratios(tmp_path: Path) -> None:
+    costs = measured(tmp_path, CHEETAH, ORDERED, MIB)
     cost.main(["--cost", str(tmp_path / "cost.csv"), "--out", str(tmp_path / "table-cost")])
     rows = {row["cell"]: row for row in csv.DictReader((tmp_path / "table-cost.csv").open())}
     fp3o = rows[f"{CHEETAH}/fp3o"]
     assert float(fp3o["ratio"]) == pytest.approx(1.2)
     assert float(fp3o["published_ratio"]) == pytest.approx(1108 / 1032, rel=1e-3)
-    assert fp3o["published_mib"] == "969"
-    assert rows["smac/bane_vs_bane/none/fp3o"]["ratio"] == ""
-    assert "not run" in (tmp_path / "table-cost.md").read_text()
-    _, finding = cost.claim(cost.read(tmp_path / "cost.csv"))
-    assert finding.evidence == "6 of 6 orders hold (one seed each: no test)"
-    assert finding.verdict == "undecided"  # a quarter of what the claim is about
+    assert float(fp3o["minutes_extrapolated"]) == pytest.approx(12.0 * 2500 / 60)
+    assert (fp3o["published_mib"], fp3o["mib"], fp3o["allocated_mib"]) == ("969", "400", "200")
+    # The paper's numbers are shown where nothing of ours is.
+    other = rows["smac/bane_vs_bane/none/fp3o"]
+    assert (other["ratio"], other["published_minutes"]) == ("", "818")
+    for suffix in ("md", "tex"):
+        text = (tmp_path / f"table-cost.{suffix}").read_text()
+        assert "not run" in text
+        assert "818" in text
+    assert cost.summary(costs) == {
+        "published_numbers": 48,
+        "measured": 8,
+        "ratios_to_mappo_compared": 6,
+        "of_these_within_ten_percent": 4,  # not FP3O's time, not HAPPO's memory
+    }
+
+
+def test_orders_of_cost_need_a_margin(tmp_path: Path) -> None:
+    found = findings(measured(tmp_path, CHEETAH, ORDERED, MIB))
+    assert found["C12"].evidence == "6 of 6 orders hold, 0 are reversed, 0 too close to tell"
+    assert found["C12"].words == "supported so far, 6 of 24"
+    assert found["C20"].words == "supported so far, 1 of 6"
+    assert found["C21"].words == "not run"
+    # Every order reversed by 4 %: the first of each pair costs less.
+    seconds = {"happo": 10.0, "fp3o": 10.4, "mappo": 10.82, "ippo": 10.82}
+    mib = {"fp3o": 100.0, "happo": 104.0, "mappo": 96.0, "ippo": 100.0}
+    found = findings(measured(tmp_path, CHEETAH, seconds, mib))
+    assert found["C12"].evidence == "0 of 6 orders hold, 6 are reversed, 0 too close to tell"
+    assert found["C12"].verdict == "contradicted"
+    # Equal within what iterations differ by: nothing is said.
+    found = findings(measured(tmp_path, CHEETAH, dict.fromkeys(seconds, 10.0), dict.fromkeys(mib, 100.0)))
+    assert found["C12"].verdict == "undecided"
+
+
+def test_the_split_of_time_is_that_of_one_cell(tmp_path: Path) -> None:
+    found = findings(measured(tmp_path, "smac/bane_vs_bane/full", ORDERED, MIB))
+    assert found["C21"] == ("supported", "rollouts take 80%, with our engine on H200", 1, 1, ())
 
 
 def test_a_wrong_cost_file_is_refused(tmp_path: Path) -> None:

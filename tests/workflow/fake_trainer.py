@@ -108,7 +108,9 @@ def wait_while(held: str, interrupt: Interrupt) -> None:
         time.sleep(0.05)
 
 
-def train(plan: config.Plan, seeds: Sequence[int], runs_root: Path, scratch_root: Path, **_: Any) -> None:
+def train(
+    plan: config.Plan, seeds: Sequence[int], runs_root: Path, scratch_root: Path, timings: Path | None = None, **_: Any
+) -> None:
     cell = plan.cell.id
     where, _, at = os.environ.get("FAKE_FAIL", "").partition(":")
     with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:
@@ -130,6 +132,9 @@ def train(plan: config.Plan, seeds: Sequence[int], runs_root: Path, scratch_root
         for seed in folder.seeds:
             folder.publish(seed, write_files(folder.scratch(seed), plan, seed, folder.seeds, resumes))
         folder.discard_scratch()
+        if timings is not None:
+            rows = [f"{k},{number(cell, k)},0.5,0" for k in range(plan.iterations)]
+            timings.write_text("\n".join(["iteration,rollout_s,update_s,evaluation_s", *rows, ""]))
         journal(f"end {cell}")
 
 

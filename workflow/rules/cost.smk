@@ -45,9 +45,11 @@ rule table_cost:
     output:
         csv=f"{ROOT}/tables/table-cost.csv",
         md=report(f"{ROOT}/tables/table-cost.md", caption="../report/cost.rst", category="Tables"),
+        tex=f"{ROOT}/tables/table-cost.tex",
     log:
         f"{ROOT}/logs/table/table-cost.log",
     conda:
         "../../environment.yml"
     shell:
-        f"{PYTHON} -m fp3o.statistics.cost --cost {{input.cost:q}} --out {quoted(ROOT)}/tables/table-cost > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.statistics.cost --suite {quoted(SUITE)} --cost {{input.cost:q}}"
+        f" --out {quoted(ROOT)}/tables/table-cost > {{log:q}} 2>&1"
