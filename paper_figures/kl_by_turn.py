@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.projections.polar import PolarAxes
 from numpy.typing import NDArray
 
 from fp3o.config import Cell, algorithm_title
@@ -27,7 +29,7 @@ def turns_of(cell: CellRuns) -> dict[int, NDArray[np.float64]]:
     return {turn: np.array(values) for turn, values in sorted(found.items())}
 
 
-def radial(axes: Axes, turns: dict[int, NDArray[np.float64]], hue: str) -> None:
+def radial(axes: PolarAxes, turns: dict[int, NDArray[np.float64]], hue: str) -> None:
     """One sector per turn; radius is KL, darker where more iterations fall."""
     top = max(RINGS[-1] * 1.1, *(float(np.quantile(values, 0.99)) for values in turns.values()))
     edges = np.linspace(0, top, BINS + 1)
@@ -53,7 +55,9 @@ def radial(axes: Axes, turns: dict[int, NDArray[np.float64]], hue: str) -> None:
 
 def linear(axes: Axes, turns: dict[int, NDArray[np.float64]], hue: str) -> None:
     """The same as violins: easier to read."""
-    parts = axes.violinplot(list(turns.values()), list(turns), orientation="vertical", showmedians=True, widths=0.85)
+    parts: dict[str, Any] = axes.violinplot(
+        list(turns.values()), list(turns), orientation="vertical", showmedians=True, widths=0.85
+    )
     for body in parts["bodies"]:
         body.set_facecolor(hue)
         body.set_alpha(0.5)
@@ -83,7 +87,9 @@ def draw(request: Request) -> None:
         if place == 0:
             panels.insert(0, figure.add_subplot(1, len(cells) + 1, 1, projection="polar" if turns else None))
             if turns:
-                radial(panels[0], turns, colour(label))
+                polar = panels[0]
+                assert isinstance(polar, PolarAxes)
+                radial(polar, turns, colour(label))
             else:
                 mark_missing(panels[0])
         for axes in panels:

@@ -27,7 +27,7 @@ def test_a_few_kills_of_a_training() -> None:
 def test_it_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that disappears and one whose bytes change are counted."""
     monkeypatch.syspath_prepend(str(BENCHMARK.parent))
-    import kills
+    import kills  # type: ignore[import-not-found]  # found by the line above
 
     class Careless(kills.Training):
         """Ends at once; what it leaves is worse every time one looks."""

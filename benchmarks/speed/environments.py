@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Literal, NamedTuple
 
@@ -317,8 +318,8 @@ def mpe_line(task: str, repeats: int) -> dict[str, Any]:
 
 
 LINES: dict[str, Callable[[int], dict[str, Any]]] = {
-    **{f"mamujoco/{task}": lambda repeats, task=task: mamujoco_line(task, repeats) for task in ROBOTICS},
-    **{f"mpe/{task}": lambda repeats, task=task: mpe_line(task, repeats) for task in MPE2},
+    **{f"mamujoco/{task}": partial(mamujoco_line, task) for task in ROBOTICS},
+    **{f"mpe/{task}": partial(mpe_line, task) for task in MPE2},
 }
 
 

@@ -34,9 +34,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import mujoco
 import numpy as np
 import torch
-from environments import bodies, plain_model, subprocess_worker
+from environments import bodies, plain_model, subprocess_worker  # type: ignore[import-not-found]  # beside this file
 from numpy.typing import NDArray
-from update import SETTINGS, SPEC, STEPS_PER_UPDATE, PlainLearner, fork, made_up_rollout
+from update import (  # type: ignore[import-not-found]  # beside this file
+    SETTINGS,
+    SPEC,
+    STEPS_PER_UPDATE,
+    PlainLearner,
+    fork,
+    made_up_rollout,
+)
 
 from fp3o.config import Cell, resolve
 from fp3o.envs.interface import BatchEnv, Transition

@@ -161,4 +161,4 @@ class ArrayEngine(ABC):
 
 
 def _copied(snapshot: Snapshot) -> Snapshot:
-    return Snapshot(*(None if array is None else array.copy() for array in snapshot))  # type: ignore[arg-type]
+    return Snapshot._make(None if array is None else array.copy() for array in snapshot)

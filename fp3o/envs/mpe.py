@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class Flavour:
     """By task: landmarks start uniformly in ± this."""
 
 
-FLAVOURS: dict[str, Flavour] = {
+FLAVOURS: dict[Literal["mappo", "mpe2"], Flavour] = {
     "mappo": Flavour(
         velocity_first=True,
         moves=((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)),

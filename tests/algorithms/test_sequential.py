@@ -154,8 +154,8 @@ def _observed(kind: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) ->
     def spy(ratio: Tensor, weight: Tensor, advantage: Tensor, epsilon: Tensor) -> Tensor:
         # [R, A, N·T, 1], environment by environment, to [R, T, N, A].
         lead = (len(SEEDS), AGENTS, settings.rollout_threads, settings.rollout_length)
-        now = (x.detach().expand_as(ratio).reshape(lead).permute(0, 3, 2, 1) for x in (ratio, weight, advantage))
-        seen[-1].steps.append(Given(*now, epsilon[:, :, 0, 0]))
+        now = [x.detach().expand_as(ratio).reshape(lead).permute(0, 3, 2, 1) for x in (ratio, weight, advantage)]
+        seen[-1].steps.append(Given._make([*now, epsilon[:, :, 0, 0]]))
         return clipped_product(ratio, weight, advantage, epsilon)
 
     learner.turns = watched

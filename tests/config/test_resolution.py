@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -291,7 +292,8 @@ def test_settings_of_other_algorithms_are_not_hashed() -> None:
 
 
 def test_every_number_is_bounded_and_every_reader_exists() -> None:
-    for kind in (config.Settings, *OPTIONS.values()):
+    kinds: tuple[type[Any], ...] = (config.Settings, *OPTIONS.values())
+    for kind in kinds:
         for field in declared(kind).values():
             assert (field.bounds is not None) == (field.type in (int, float)), field.name
             assert set(field.readers) <= set(config.algorithms())

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 
 
-class Uneven(ParallelEnv):  # type: ignore[type-arg]
+class Uneven(ParallelEnv):
     """A scout (Discrete) and two guards (MultiDiscrete); guard_1 leaves after 3 steps, the rest are cut after 6."""
 
     metadata = {"name": "uneven"}
@@ -54,7 +54,7 @@ class Uneven(ParallelEnv):  # type: ignore[type-arg]
         return seen, rewards, terminations, truncations, infos
 
 
-class Walkers(ParallelEnv):  # type: ignore[type-arg]
+class Walkers(ParallelEnv):
     """Continuous, 2 and 3 dimensions with bounds 0…10 and ±1; each agent sees its own last action; 4 steps."""
 
     metadata = {"name": "walkers"}
@@ -116,7 +116,7 @@ class Written(Walkers):
 
 
 class Nameless(Walkers):
-    possible_agents = []  # type: ignore[assignment]
+    possible_agents = []
 
 
 class Broken(Walkers):
@@ -211,7 +211,7 @@ class Unseeded(Walkers):
         return {a: o + np.float32(self.start) for a, o in seen.items()}, infos
 
 
-class Turns(AECEnv):  # type: ignore[type-arg]
+class Turns(AECEnv):
     possible_agents = ["a"]
 
     def step(self, action: Any) -> None: ...

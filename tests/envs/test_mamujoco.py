@@ -6,7 +6,7 @@ import dataclasses
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import gymnasium
 import mujoco
@@ -94,7 +94,7 @@ def test_observations_are_the_release(path: Path) -> None:
         put(env, qpos=positions, qvel=velocities, tracked=tracked_in(stored, "", positions))
     # Rows with invented contact forces show where they would stand; in training they were zero.
     rows = stored["cfrc_zero"] == 1 if "cfrc_zero" in stored else np.ones(len(positions), dtype=bool)
-    close = {"rtol": 1e-6, "atol": 1e-6}
+    close: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-6}
     np.testing.assert_allclose(raw.snapshot().observation[:, :, :longest], stored["local_obs"], **close)
     np.testing.assert_allclose(raw.snapshot().state[rows, 0, :-agents], stored["state_raw"][rows], **close)
     np.testing.assert_array_equal(
@@ -148,7 +148,7 @@ def test_single_steps_are_the_recorded_engine(path: Path) -> None:
         expected = tracked_in(stored, "_after", stored["qpos_next"])
         np.testing.assert_allclose(saved["tracked"], expected, rtol=0, atol=1e-9)
     at, agents, longest = stored["obs_at"], raw.spec.agents, len(raw.layout.local[0])
-    close = {"rtol": 1e-6, "atol": 1e-6}
+    close: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-6}
     np.testing.assert_allclose(raw.snapshot().observation[at, :, :longest], stored["after_local_obs"], **close)
     np.testing.assert_allclose(raw.snapshot().state[at, 0, :-agents], stored["after_state_raw"], **close)
     np.testing.assert_allclose(scaled.snapshot().observation[at], stored["after_actor_input"], rtol=0, atol=1e-6)
@@ -222,7 +222,7 @@ def test_free_running_equals_gymnasium(task: str, tmp_path: Path, monkeypatch: p
                 ended += 1
                 seen = restart(slot)
             np.testing.assert_array_equal(after.snapshot.state[slot, 0, :size], seen.astype(np.float32))
-            data = theirs[slot].unwrapped.data
+            data = cast(Any, theirs[slot].unwrapped).data
             saved = env.state_dict()
             np.testing.assert_array_equal(saved["qpos"][slot], data.qpos)
             np.testing.assert_array_equal(saved["qvel"][slot], data.qvel)
@@ -275,7 +275,7 @@ def test_any_number_of_swimmer_segments() -> None:
     env = make("swimmer-3x1", 1)
     assert (env.spec.agents, env.spec.action.width, env.spec.state_size) == (3, 1, 4 + 6 + 3)
     ours = models.build(find("swimmer-2x1", MamujocoOptions())[0], MamujocoOptions())
-    theirs = gymnasium.make("Swimmer-v4").unwrapped.model
+    theirs = cast(Any, gymnasium.make("Swimmer-v4").unwrapped).model
     for name in ("body_mass", "body_inertia", "body_pos", "jnt_axis", "dof_armature", "actuator_gear"):
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-12)
     np.testing.assert_allclose(ours.jnt_range[3:], theirs.jnt_range[3:], rtol=1e-12)
@@ -406,16 +406,16 @@ def test_every_corrected_variant_changes_what_it_names() -> None:
 
 
 def test_contact_margins() -> None:
-    halved, shipped = (
-        models.build(find(task, MamujocoOptions())[0], MamujocoOptions(contact_margins=margins)).geom_margin
-        for task, margins in (("ant-2x4", "halved"), ("ant-2x4", "model"))
-    )
+    body = find("ant-2x4", MamujocoOptions())[0]
+    halved = models.build(body, MamujocoOptions(contact_margins="halved")).geom_margin
+    shipped = models.build(body, MamujocoOptions(contact_margins="model")).geom_margin
     np.testing.assert_array_equal(halved, 0.005)
     np.testing.assert_array_equal(shipped, 0.01)
 
 
 def test_reacher_goals() -> None:
-    for goal, corners in (("square", True), ("disc", False)):
+    kinds: tuple[tuple[Literal["square", "disc"], bool], ...] = (("square", True), ("disc", False))
+    for goal, corners in kinds:
         env = make("reacher-2x1", 400, options=MamujocoOptions(reacher_goal=goal))
         env.reset(slot_seeds(9, "goals", 400))
         goals = env.state_dict()["qpos"][:, 2:]
@@ -455,7 +455,7 @@ def test_errors_name_what_is_allowed() -> None:
         ({"slots": 1, "options": MamujocoOptions(episode_limit=0)}, "episode_limit = 0 is not allowed; allowed: 1 … "),
     ):
         with pytest.raises(UserError, match=message):
-            make("reacher-2x1", **bad)  # type: ignore[arg-type]
+            make("reacher-2x1", **bad)
     env = make("reacher-2x1", 2)
     good = np.zeros((2, 2, 1))
     with pytest.raises(UserError, match="step before reset"):
@@ -523,6 +523,7 @@ def test_numbers_belong_to_the_revision(task: str) -> None:
     sums = np.zeros(3)
     for action in actions_for(env, 12):
         after = env.step(action)
-        for i, part in enumerate((after.snapshot.observation, after.snapshot.state, after.reward)):
+        parts: tuple[NDArray[Any], ...] = (after.snapshot.observation, after.snapshot.state, after.reward)
+        for i, part in enumerate(parts):
             sums[i] += np.cos(np.arange(part.size)) @ part.ravel().astype(np.float64)
     np.testing.assert_allclose(sums, DIGESTS[task], rtol=0, atol=1e-4)

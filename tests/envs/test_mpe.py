@@ -259,7 +259,7 @@ def test_unknown_flavour_lists_the_two() -> None:
 
 def test_identity_names_the_flavour() -> None:
     for flavour in ("mappo", "mpe2"):
-        identity = make("mpe", "simple-spread", 1, options=MpeOptions(flavour=flavour)).identity()  # type: ignore[arg-type]
+        identity = make("mpe", "simple-spread", 1, options=MpeOptions(flavour=flavour)).identity()
         assert identity["engine"] == f"particles-{flavour}"
         assert identity["options"]["flavour"] == flavour
 

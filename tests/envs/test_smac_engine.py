@@ -40,7 +40,7 @@ def proceed(env: BatchEnv, steps: int, generators: list[np.random.Generator]) ->
 
 
 def copied(snapshot: Snapshot) -> Snapshot:
-    return Snapshot(*(None if part is None else part.copy() for part in snapshot))
+    return Snapshot._make(None if part is None else part.copy() for part in snapshot)
 
 
 def assert_same(one: Any, two: Any) -> None:
@@ -52,12 +52,16 @@ def of_slots(result: Transition, slots: list[int]) -> Transition:
     """As if there were no others; of `final`, the rows that count."""
     ended = [slot for slot in slots if result.terminated[slot] or result.truncated[slot]]
     assert (result.final is not None) or not ended
+
+    def at(snapshot: Snapshot, rows: list[int]) -> Snapshot:
+        return Snapshot._make(None if part is None else part[rows] for part in snapshot)
+
     return Transition(
-        Snapshot(*(part[slots] for part in result.snapshot)),
+        at(result.snapshot, slots),
         result.reward[slots],
         result.terminated[slots],
         result.truncated[slots],
-        Snapshot(*(part[ended] for part in result.final)) if result.final is not None and ended else None,
+        at(result.final, ended) if result.final is not None and ended else None,
         [episode._replace(slot=slots.index(episode.slot)) for episode in result.episodes if episode.slot in slots],
     )
 
@@ -161,7 +165,8 @@ def test_without_auto_reset_ended_slots_freeze() -> None:
             assert (result.reward[slot] == 0).all()
             assert not result.terminated[slot]
             assert not result.truncated[slot]
-            assert_same([part[slot] for part in result.snapshot], [part[slot] for part in results[last].snapshot])
+            left, right = of_slots(result, [slot]), of_slots(results[last], [slot])
+            assert_same(left.snapshot, right.snapshot)
 
 
 @pytest.mark.parametrize("name", ["3m", "2s3z", "bane_vs_bane"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ class Recording:
         with np.load(path, allow_pickle=False) as data:
             self.data = {key: data[key] for key in data.files}
         self.scenario = SCENARIOS[str(self.data["map_name"])]
-        self.layout = str(self.data["layout"])
+        layout: Any = str(self.data["layout"])
+        self.layout = layout
         self.view = layouts.encoding_of(self.scenario, self.layout)
         index = np.array([KINDS.index(str(name)) for name in self.data["type_names"]])
         self.kind = index[self.units("type")]

@@ -260,7 +260,9 @@ def test_colossus_walks_over_the_cliff_and_zerglings_do_not() -> None:
 def test_a_marine_walks_into_range_before_it_fires() -> None:
     env = arena({"marine": 1}, {"zealot": 1}, 5.9, noise=False)
     env.rules = env.rules._replace(speed=np.array([2.25 / 16, 0], np.float32))
-    assert env.snapshot().available[0, 0, ATTACK]
+    available = env.snapshot().available
+    assert available is not None
+    assert available[0, 0, ATTACK]
     history = loops(env, ATTACK, 40)
     first = next(i for i, b in enumerate(history) if b.lost[1] > 0)
     weapon = 5 + 0.375 + 0.5
@@ -344,6 +346,7 @@ def test_nobody_overlaps_leaves_the_map_or_gains_health_from_nothing(name: str) 
     found = []
     for _ in range(40):
         available = env.snapshot().available
+        assert available is not None
         env.step(
             (
                 generator.random(available.shape) * available * np.where(np.arange(available.shape[-1]) >= 6, 4, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -49,7 +50,7 @@ class PlainHead(nn.Module):
         setattr(self, name, layer)
 
 
-def tied(module: nn.Module, layout: ParameterLayout, row: Tensor) -> nn.Module:
+def tied(module: nn.Module, layout: ParameterLayout, row: Tensor) -> Any:
     """The module with the parameters of a row of a flat buffer."""
     views = layout.views(row)
     for name, parameter in module.named_parameters():
@@ -66,12 +67,12 @@ def gradient_row(module: nn.Module, layout: ParameterLayout, row: Tensor) -> Non
         views[name].add_(parameter.grad.T if parameter.grad.dim() == 2 else parameter.grad)
 
 
-def density(actor: Actor, module: nn.Module, features: Tensor, available: Tensor | None, action: Tensor):  # type: ignore[no-untyped-def]
+def density(actor: Actor, module: Any, features: Tensor, available: Tensor | None, action: Tensor) -> Any:
     """log π(action) and entropy as torch.distributions has them."""
-    outputs = module.head(features)  # type: ignore[operator]
+    outputs = module.head(features)
     if actor.action.kind == "gaussian":
-        psi = module.head.log_std  # type: ignore[union-attr]
-        std = 0.5 * torch.sigmoid(psi) if actor.gaussian_std == "sigmoid" else psi.exp()  # type: ignore[arg-type, operator]
+        psi = module.head.log_std
+        std = 0.5 * torch.sigmoid(psi) if actor.gaussian_std == "sigmoid" else psi.exp()
         normal = torch.distributions.Normal(outputs, std.expand_as(outputs))
         return normal.log_prob(action).sum(-1), normal.entropy().sum(-1)
     assert available is not None
@@ -81,7 +82,8 @@ def density(actor: Actor, module: nn.Module, features: Tensor, available: Tensor
     return log_prob, sum(c.entropy() for c in choices) / len(choices)
 
 
-def inputs(actor: Actor, critic: Critic, agents: int) -> dict[str, Tensor | None]:
+def inputs(actor: Actor, critic: Critic, agents: int) -> dict[str, Any]:
+    """Tensors by name; None for masks and hidden states that there are not."""
     source = torch.Generator().manual_seed(5)
 
     def normal(*shape: int) -> Tensor:
@@ -163,12 +165,12 @@ def test_stack_equals_separate_modules(kind: str, action: ActionSpec, recurrent:
         ]
         plain_critics = []
         for row in critics[replica]:
-            module = PlainTrunk(spec.state_size, 16, recurrent)
-            module.v_out = nn.Linear(16, 1)
-            plain_critics.append(tied(module, critic.layout, row))
+            plain = PlainTrunk(spec.state_size, 16, recurrent)
+            plain.v_out = nn.Linear(16, 1)
+            plain_critics.append(tied(plain, critic.layout, row))
         total = torch.zeros(())
         for agent in range(spec.agents):
-            x = {name: None if t is None else t[replica, agent] for name, t in data.items()}
+            x: dict[str, Any] = {name: None if t is None else t[replica, agent] for name, t in data.items()}
             trunk, plain_critic = plain_trunks[owners.trunk[agent]], plain_critics[owners.trunk[agent]]
             features = trunk(x["observation"], x["hidden_actor"], x["keep"])
             expected = density(actor, plain_heads[owners.head[agent]], features, x["available"], x["action"])
@@ -216,6 +218,7 @@ def test_padded_gaussian_dimensions_count_for_nothing() -> None:
         actor.layers(actor.rows(trunks, heads, Owners(None, None))), data["observation"], None, None, None
     )
     log_prob, entropy = actor.log_prob(distribution, data["action"], used), actor.entropy(distribution, used)
+    assert distribution.std is not None
     alone = torch.distributions.Normal(distribution.location[:, 0, ..., 0], distribution.std[:, 0, ..., 0])
     torch.testing.assert_close(log_prob[:, 0], alone.log_prob(data["action"][:, 0, ..., 0]))
     torch.testing.assert_close(entropy[:, 0], alone.entropy())
@@ -243,8 +246,11 @@ def test_exact_divergence(action: ActionSpec) -> None:
     )
     kl = actor.kl(new, old)
     if action.kind == "gaussian":
-        pairs = [(torch.distributions.Normal(d.location, d.std)) for d in (new, old)]
-        expected = torch.distributions.kl_divergence(*pairs).sum(-1)
+        assert new.std is not None
+        assert old.std is not None
+        normal = torch.distributions.Normal
+        pair = normal(new.location, new.std), normal(old.location, old.std)
+        expected: Any = torch.distributions.kl_divergence(*pair).sum(-1)
     else:
         parts = [d.location.split(action.sizes, -1) for d in (new, old)]
         expected = sum(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageSequence
 
 from fp3o.errors import UserError
 from fp3o.render import animation
@@ -22,7 +22,8 @@ def test_every_frame_is_in_the_file(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "new" / f"episode{kind}"
     assert animation.write(path, iter(PICTURES), frames_per_second=20) == 3
     with Image.open(path) as image:
-        assert (image.n_frames, image.size) == (3, (32, 24))
+        assert image.size == (32, 24)
+        assert len(list(ImageSequence.Iterator(image))) == 3
         image.seek(2)
         assert abs(int(np.asarray(image.convert("RGB"))[0, 0, 0]) - 200) < 10
 
@@ -70,8 +71,10 @@ def test_mujoco_draws_what_moves(tmp_path: Path, task: str) -> None:
     assert (first != second).any()
 
 
-TINY = ("total_steps=20", "rollout_length=10", "rollout_threads=2", "minibatches=1", "epochs=1")
-TINY += ("evaluation_episodes=1", "final_episodes=1")
+TINY = (
+    *("total_steps=20", "rollout_length=10", "rollout_threads=2", "minibatches=1", "epochs=1"),
+    *("evaluation_episodes=1", "final_episodes=1"),
+)
 
 
 @pytest.mark.parametrize(
@@ -98,4 +101,4 @@ def test_from_a_trained_run_to_a_film(tmp_path: Path, cell: str, extra: tuple[st
     assert pictures == between * (steps // 4 + 1)  # every fourth step, the start and, if it is one of them, the end
     with Image.open(film) as image:
         assert image.size == (64, 48)
-        assert 1 < image.n_frames <= pictures  # equal ones are stored once
+        assert 1 < len(list(ImageSequence.Iterator(image))) <= pictures  # equal ones are stored once

@@ -210,7 +210,7 @@ def test_killed_in_the_middle_of_a_write(tmp_path: Path, moment: str) -> None:
         if moment == "replace":
             Path.replace = die  # type: ignore[method-assign,assignment]
         else:
-            atomic.os.fsync = die  # type: ignore[attr-defined]
+            atomic.os.fsync = die  # type: ignore[assignment]
         checkpoint.save(path, {"x": torch.tensor(2)}, {})
 
     saver = child(save)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytest
+from run_files import run_document
+from run_files import write_run as finish_run
 
 from fp3o import config
 from fp3o.runs import layout, records
@@ -57,17 +58,17 @@ def write_run() -> WriteRun:
         columns: dict[str, Callable[[int], float]] | None = None,
     ) -> Path:
         chosen = config.load_suite(suite) if suite else None
-        resolved = config.resolve(config.Cell.parse(cell), overrides, chosen)
-        folder = layout.run_directory(root, resolved, seed)
+        plan = config.resolve(config.Cell.parse(cell), overrides, chosen)
+        folder = layout.run_directory(root, plan, seed)
         folder.mkdir(parents=True)
         wins, agents = cell.startswith("smac/"), 2 if cell.startswith("mpe/") else 1
-        batch = resolved.settings.rollout_length * resolved.settings.rollout_threads
-        stride = max(1, resolved.iterations // max(1, evaluations))
+        batch = plan.settings.rollout_length * plan.settings.rollout_threads
+        stride = max(1, plan.iterations // max(1, evaluations))
         rows: list[str] = [",".join(records.EVALUATION_COLUMNS)]
         for place in range(evaluations):
             iteration = place * stride
             level = score * min(1.0, place / (evaluations - 12)) if evaluations > 12 else score
-            for episode in range(resolved.settings.evaluation_episodes):
+            for episode in range(plan.settings.evaluation_episodes):
                 if wins:  # level in percent, on the grid of 32 episodes
                     won = str(int(episode < round(level * 32 / 100)))
                     rows.append(f"{iteration * batch},{iteration},{episode},{20 * level / 100:.6g},{0:.6g},{won},60")
@@ -83,8 +84,8 @@ def write_run() -> WriteRun:
             lines.append(",".join(f"{number:.6g}" for number in [*numbers, *(f(iteration) for f in extra.values())]))
         (folder / records.ITERATIONS).write_text("\n".join(lines) + "\n")
         diverged = (changes or {}).get("status") == "diverged"
-        count = resolved.settings.final_episodes
-        if count > resolved.settings.evaluation_episodes and not diverged:
+        count = plan.settings.final_episodes
+        if count > plan.settings.evaluation_episodes and not diverged:
             # As many episodes as the cell asks for: the given ones over and over, or like the last evaluation.
             spread = 8 * (np.arange(count) - (count - 1) / 2) / count
             final = (score + spread if final is None else np.resize(final, count)).tolist()
@@ -93,41 +94,8 @@ def write_run() -> WriteRun:
             table += [f"{place},{value * agents:.6g},{value:.6g},,25" for place, value in enumerate(final)]
             (folder / records.FINAL).write_text("\n".join(table) + "\n")
         (folder / records.CHECKPOINT).write_bytes(b"weights")
-        names = [records.EVALUATIONS, records.ITERATIONS, records.CHECKPOINT]
-        names += [records.FINAL] if final is not None else []
-        configuration = resolved.configuration()
-        document: dict[str, Any] = {
-            "schema": records.SCHEMA_VERSION,
-            "cell": cell,
-            "digest": resolved.digest,
-            "seed": seed,
-            "status": "finished",
-            "settings": configuration["settings"],
-            "options": configuration["options"],
-            "protocol": resolved.protocol,
-            "revision": resolved.revision,
-            "deviations": [str(change) for change in resolved.deviations],
-            "environment": {"engine": "embedded" if wins else cell.split("/")[0]},
-            "versions": {"python": "3.11.4", "mujoco": "3.17.0"},
-            "git": {"commit": "a" * 40, "dirty": False},
-            "path": {"mode": "eager", "torch": "2.13.0", "threads": 1, "device": "cpu"},
-            "exact_resume": True,
-            "sha256": {name: records.sha256_of(folder / name) for name in names},
-            "score": records.score_summary(folder / records.EVALUATIONS, folder / records.FINAL),
-            "volatile": {
-                "seconds": {"rollout": 60.0, "update": 30.0, "evaluation": 10.0, "wall": 101.0},
-                "resumes": 0,
-                "host": "host",
-                "memory_mib": 512.0,
-                "peak_gpu_mib": None,
-                "started": "2026-01-01T00:00:00+00:00",
-                "ended": "2026-01-01T00:01:41+00:00",
-                "stacked_seeds": [0, 1, 2, 3, 4],
-            },
-        }
-        document |= changes or {}
-        records.write_run(folder / records.RUN, document)
-        assert json.loads((folder / records.RUN).read_text())["cell"] == cell
+        document = run_document(plan, seed, folder, **(changes or {}))
+        finish_run(folder, document)
         return folder
 
     return write

@@ -208,9 +208,10 @@ def test_summaries_of_the_suite_refuse_too(
     assert len(manifest.manifest(suite)["runs"]) == 2
     assert manifest.cell_summary(suite, CELL)["seeds_found"] == [0, 1]
     alter(folder_of(root / "runs", 1))
-    for summarise in (lambda: manifest.manifest(suite), lambda: manifest.cell_summary(suite, CELL)):
-        with pytest.raises(UserError, match=ALTERATIONS[alter]):
-            summarise()
+    with pytest.raises(UserError, match=ALTERATIONS[alter]):
+        manifest.manifest(suite)
+    with pytest.raises(UserError, match=ALTERATIONS[alter]):
+        manifest.cell_summary(suite, CELL)
 
 
 def test_the_manifest_covers_every_file(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

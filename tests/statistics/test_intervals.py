@@ -33,7 +33,7 @@ def test_mean_interval_is_students() -> None:
 )
 def test_median_interval_is_order_statistics(n: int, low: float, high: float, coverage: float) -> None:
     shuffled = np.random.default_rng(0).permutation(np.arange(1.0, n + 1)).tolist()
-    assert intervals.median_interval(shuffled) == (low, high, pytest.approx(coverage))
+    assert intervals.median_interval(shuffled) == pytest.approx((low, high, coverage))
 
 
 def test_t_covers_the_mean_and_the_bootstrap_would_not() -> None:
@@ -77,11 +77,13 @@ def test_equivalence_needs_the_90_percent_interval_inside_the_margin() -> None:
 
 @pytest.mark.parametrize(("n", "margin", "power"), [(5, 1.0, 0.06), (5, 2.0, 0.77), (10, 1.0, 0.39), (10, 1.5, 0.88)])
 def test_power_of_equivalence(n: int, margin: float, power: float) -> None:
-    """What the protocol can show with five and ten seeds (two normal samples with equal means)."""
+    """What the test can show with five and ten seeds (two normal samples with equal means)."""
     draws = np.random.default_rng(3).standard_normal((800, 2, n))
     passed = [
-        intervals.equivalent(*(intervals.summarise(sample.tolist(), "mean") for sample in pair), margin=margin)
-        for pair in draws
+        intervals.equivalent(
+            intervals.summarise(one.tolist(), "mean"), intervals.summarise(other.tolist(), "mean"), margin=margin
+        )
+        for one, other in draws
     ]
     assert np.mean(passed) == pytest.approx(power, abs=0.055)
 

@@ -84,7 +84,8 @@ def test_all_algorithms_start_from_the_same_states(tmp_path: Path, monkeypatch: 
                 first.clear()
 
         first = [True]
-        return real(self, *arguments, watch)
+        trunks, heads, seeds, stream, iteration = arguments
+        return real(self, trunks, heads, seeds, stream, iteration, watch)
 
     monkeypatch.setattr(Evaluator, "run", watched)
     for algorithm, sharing in (("fp3o", "full"), ("mappo", "none"), ("happo", "partial"), ("mappo", "full")):

@@ -5,10 +5,10 @@ All learn from one recorded rollout, three updates: small differences would grow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def short(cell: str) -> Plan:
     return tiny_plan(cell, rollout_length=50 if cell.startswith("mamujoco") else 25, epochs=2, actor_lr=3e-4)
 
 
-def eager(function: object) -> object:
+def eager(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
@@ -78,7 +78,7 @@ def collect(plan: Plan, compiler: Compiler, acting: Compiler) -> Recorded:
     learner = make_learner(plan, env.spec, SEEDS, "cpu", eager, Stepper)
     collected = Collector(env, learner, settings, compiler, acting).collect(SEEDS, 0)
     env.close()
-    return Recorded(env.spec, Rollout(*(None if x is None else x.clone() for x in collected.rollout)))
+    return Recorded(env.spec, Rollout._make(None if x is None else x.clone() for x in collected.rollout))
 
 
 def learned(
@@ -91,7 +91,7 @@ def learned(
     """Parameters, normaliser and the record's numbers after each update."""
     plan, (spec, rollout) = short(cell), recorded(cell)
     places = [SEEDS.index(seed) for seed in seeds]
-    mine = Rollout(*(None if x is None else x[places].to(device) for x in rollout))
+    mine = Rollout._make(None if x is None else x[places].to(device) for x in rollout)
     learner = make_learner(plan, spec, seeds, device, compiler, stepper)
     states = []
     for update in range(UPDATES):
@@ -171,7 +171,7 @@ def test_a_seed_in_a_stack_is_the_seed_alone(cell: str) -> None:
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
 def test_a_gpu_agrees_with_the_cpu(cell: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
-    options = {} if path == "eager" else {"compiler": compiled, "stepper": GraphStepper}
+    options: dict[str, Any] = {} if path == "eager" else {"compiler": compiled, "stepper": GraphStepper}
     on_cpu = learned(cell)
     in_pieces(monkeypatch)
     agree(on_cpu, learned(cell, device="cuda", **options), numbers=1e-3)

@@ -8,6 +8,7 @@ from synthetic import SETTINGS, make_learner, make_rollout, with_settings
 
 from fp3o.training.optimiser import Moments, adam_, clip_factor, squared_norm
 from fp3o.training.randomness import Draws
+from fp3o.training.step import Crew, Kind, StepStatistics, StepSums
 
 
 def test_masked_adam_is_one_adam_per_row() -> None:
@@ -61,7 +62,12 @@ def test_gradient_norms_are_taken_per_trunk_owner_with_its_heads(kind: str, grou
     learner.on_step = lambda turn, statistics: found.append(statistics)
     seen = []
     apply = learner.stepper.apply
-    learner.stepper.apply = lambda sums, crew, kind: seen.append([x.clone() for x in sums]) or apply(sums, crew, kind)  # type: ignore[method-assign, func-returns-value, misc]
+
+    def spy(sums: StepSums, crew: Crew, kind: Kind) -> StepStatistics:
+        seen.append([x.clone() for x in sums])
+        return apply(sums, crew, kind)
+
+    learner.stepper.apply = spy  # type: ignore[method-assign]
     learner.update(rollout, Draws([0], 0))
     trunk, head, critic, *_ = seen[0]
     (statistics,) = found

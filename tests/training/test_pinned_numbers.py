@@ -9,7 +9,9 @@ moves every case by 4·10⁻⁸ at least, Adam's β₂ = 0.99901 by 7·10⁻⁶,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -102,10 +104,12 @@ def environment(task: str, slots: int) -> BatchEnv:
     return SeenTargets(task, game, slots) if isinstance(game, TargetGame) else make("matrix", task, slots)
 
 
-def fingerprint(case: str, algorithm: str, nudge: float = 0.0, **changes: config.Scalar) -> list[float]:
+def fingerprint(
+    case: str, algorithm: str, nudge: float = 0.0, changes: Mapping[str, config.Scalar] = MappingProxyType({})
+) -> list[float]:
     """Projections of how trunk, head and critic moved in two iterations, each on a fixed random direction."""
     task, settings = CASES[case]
-    plan = config.resolve(config.Cell.parse(f"matrix/{task}/partial/{algorithm}"), SMALL | settings | changes)
+    plan = config.resolve(config.Cell.parse(f"matrix/{task}/partial/{algorithm}"), {**SMALL, **settings, **changes})
     env = environment(task, plan.settings.rollout_threads)
     owners = sharing("partial", env.spec.agent_types)
     initial = initialise(*networks(env.spec, owners, algorithm, plan.settings), [7])
@@ -144,5 +148,5 @@ def test_rounding_hardly_moves_the_numbers(case: str) -> None:
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_another_formula_moves_the_numbers(name: str) -> None:
-    moved = distance(fingerprint("mlp", "fp3o", **{name: CHANGES[name]}), fingerprint("mlp", "fp3o"))
+    moved = distance(fingerprint("mlp", "fp3o", changes={name: CHANGES[name]}), fingerprint("mlp", "fp3o"))
     assert moved > 1000 * TOLERANCE

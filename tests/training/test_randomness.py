@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -33,11 +35,11 @@ def test_draws_of_turns_do_not_move_minibatches() -> None:
 
 @pytest.mark.parametrize("change", [("seed", 1), ("stream", "turns"), ("time", 5)], ids=lambda c: c[0])
 def test_generators_differ(change: tuple[str, object]) -> None:
-    key = {"seed": 0, "stream": "actions", "time": 4}
+    key: dict[str, Any] = {"seed": 0, "stream": "actions", "time": 4}
     other = key | dict([change])
-    streams = [generator(k["seed"], k["stream"], k["time"]).random(8) for k in (key, other)]
-    assert not np.array_equal(*streams)
-    assert np.array_equal(streams[0], generator(0, "actions", 4).random(8))
+    one, two = (generator(k["seed"], k["stream"], k["time"]).random(8) for k in (key, other))
+    assert not np.array_equal(one, two)
+    assert np.array_equal(one, generator(0, "actions", 4).random(8))
 
 
 def test_streams_keep_their_number() -> None:

@@ -32,7 +32,7 @@ SEEDS = (3, 7, 1, 4, 9)
 
 
 def replica(rollout: Rollout, index: int) -> Rollout:
-    return Rollout(*(None if x is None else x[index : index + 1].clone() for x in rollout))
+    return Rollout._make(None if x is None else x[index : index + 1].clone() for x in rollout)
 
 
 def numbers(learner: Learner) -> list[Tensor]:

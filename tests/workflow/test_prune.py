@@ -8,7 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_store import CELL, FILES, clone, git, here, locked, origin, publish, stored
+from test_store import (  # type: ignore[import-not-found]  # pytest finds it beside this file
+    CELL,
+    FILES,
+    clone,
+    git,
+    here,
+    locked,
+    origin,
+    publish,
+    stored,
+)
 
 from fp3o import config
 from fp3o.errors import UserError

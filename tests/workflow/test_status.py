@@ -7,9 +7,10 @@ from pathlib import Path
 
 import fake_trainer
 import pytest
+from run_files import write_run
 
 from fp3o import cli, config
-from fp3o.runs import checkpoint, layout, records
+from fp3o.runs import checkpoint, layout
 from fp3o.workflow import guard, jobs, manifest, status
 
 
@@ -84,9 +85,7 @@ def test_verify_names_the_damaged_runs(suite: config.Suite, capsys: pytest.Captu
     folders = []
     for seed in seeds:
         folder = layout.run_directory(runs, plan, seed)
-        document = fake_trainer.write_files(folder, plan, seed, (seed,), 0)
-        sums = {path.name: records.sha256_of(path) for path in folder.iterdir() if path.name != records.RUN}
-        records.write_run(folder / records.RUN, {**document, "sha256": sums})
+        write_run(folder, fake_trainer.write_files(folder, plan, seed, (seed,), 0))
         folders.append(folder)
 
     def verify() -> tuple[object, str, str]:

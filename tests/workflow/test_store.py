@@ -14,10 +14,11 @@ import fake_trainer
 import pytest
 import yaml
 from harness import commands, copy_repository
+from run_files import write_run
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import atomic, layout, records
+from fp3o.runs import atomic, layout
 from fp3o.workflow import guard, manifest, objects, store
 
 CELL = "smac/3s5z/full/fp3o"
@@ -32,8 +33,7 @@ def publish(cell: str, seed: int, ended: str = "2026-01-01T00:00:00Z", **setting
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAKE_ENDED", ended)
         document = fake_trainer.write_files(folder, plan, seed, (seed,), 0)
-    sums = {path.name: records.sha256_of(path) for path in folder.iterdir() if path.name != records.RUN}
-    records.write_run(folder / records.RUN, {**document, "sha256": sums})
+    write_run(folder, document)
     return folder
 
 

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from run_files import run_document
+
 from fp3o import cli, config
 from fp3o.errors import UserError
 from fp3o.runs import records
@@ -72,34 +74,8 @@ def write_files(folder: Path, plan: config.Plan, seed: int, seeds: Sequence[int]
         write_atomically(folder / "final.csv", "\n".join([",".join(records.FINAL_COLUMNS), *last, ""]).encode())
     write_atomically(folder / "iterations.csv", b"iteration,entropy\n1,0.5\n")
     write_atomically(folder / "checkpoint.safetensors", repr((plan.digest, seed)).encode())
-    return {
-        "schema": records.SCHEMA_VERSION,
-        "cell": plan.cell.id,
-        "digest": plan.digest,
-        "seed": seed,
-        "status": "finished",
-        "settings": plan.configuration()["settings"],
-        "options": plan.configuration()["options"],
-        "protocol": plan.protocol,
-        "revision": plan.revision,
-        "deviations": [str(change) for change in plan.deviations],
-        "environment": {"engine": "fake"},
-        "versions": {"torch": "none"},
-        "git": None,
-        "path": {"mode": "eager", "torch": "none", "threads": 1, "device": "cpu"},
-        "exact_resume": True,
-        "score": records.score_summary(folder / "evaluations.csv", folder / "final.csv"),
-        "volatile": {
-            "seconds": {"rollout": 1.0, "update": 1.0, "evaluation": 1.0, "total": 3.0},
-            "resumes": resumes,
-            "host": "here",
-            "memory_mib": 1.0,
-            "peak_gpu_mib": None,
-            "started": "then",
-            "ended": os.environ.get("FAKE_ENDED") or now(),
-            "stacked_seeds": list(seeds),
-        },
-    }
+    volatile = {"resumes": resumes, "ended": os.environ.get("FAKE_ENDED") or now(), "stacked_seeds": list(seeds)}
+    return run_document(plan, seed, folder, environment={"engine": "fake"}, volatile=volatile)
 
 
 def wait_while(held: str, interrupt: Interrupt) -> None:
@@ -109,7 +85,12 @@ def wait_while(held: str, interrupt: Interrupt) -> None:
 
 
 def train(
-    plan: config.Plan, seeds: Sequence[int], runs_root: Path, scratch_root: Path, timings: Path | None = None, **_: Any
+    plan: config.Plan,
+    seeds: Sequence[int],
+    runs_root: Path,
+    scratch_root: Path,
+    timings: Path | None = None,
+    **options: Any,
 ) -> None:
     cell = plan.cell.id
     where, _, at = os.environ.get("FAKE_FAIL", "").partition(":")
@@ -142,7 +123,7 @@ def main() -> None:
     loop = types.ModuleType("fp3o.training.loop")  # In place of the one that imports torch.
     loop.train = train  # type: ignore[attr-defined]
     sys.modules[loop.__name__] = loop
-    cli.print_standing = lambda *_: None  # type: ignore[assignment]  # Needs SciPy, a second per job.
+    cli.print_standing = lambda *_: None  # Needs SciPy, a second per job.
     cli.main()
 
 

@@ -110,9 +110,9 @@ def load(path: Path) -> Case:
 def _settings(meta: dict[str, Any], algorithm: str) -> Settings:
     joint = "JOINT" in meta["advantage"]
     none = meta["advantage"].lower().startswith(("not standardised", "raw", "none"))
-    epochs = meta.get("ppo_epoch_per_stage", meta.get("ppo_epoch"))
-    schedules = {"near_linear": "linear", "constant": "constant", "rp": "product"}
-    orders = {"greedy": "greedy", "cyclic": "fixed"}  # semi-greedy draws are recorded as an order
+    epochs: Any = meta.get("ppo_epoch_per_stage", meta.get("ppo_epoch"))
+    schedules: dict[str, Any] = {"near_linear": "linear", "constant": "constant", "rp": "product"}
+    orders: dict[str, Any] = {"greedy": "greedy", "cyclic": "fixed"}  # semi-greedy draws are recorded as an order
     return Settings(
         rollout_length=meta["T"],
         rollout_threads=meta["E"],

@@ -63,13 +63,13 @@ def make_rollout(
 ) -> Rollout:
     """What a seed contributes depends on the seed, the iteration and its own replica's parameters alone."""
     parts = [_of_one(learner, seed, iteration, deaths, starts_episodes) for seed in seeds]
-    rollout = Rollout(*(None if x[0] is None else torch.stack(x) for x in zip(*parts, strict=True)))
+    rollout = Rollout._make(None if x[0] is None else torch.stack(x) for x in zip(*parts, strict=True))
     return _played(learner, rollout)
 
 
 def stack(rollouts: Sequence[Rollout]) -> Rollout:
     """Rollouts of single replicas as one of many."""
-    return Rollout(*(None if x[0] is None else torch.cat(x) for x in zip(*rollouts, strict=True)))
+    return Rollout._make(None if x[0] is None else torch.cat(x) for x in zip(*rollouts, strict=True))
 
 
 def stack_parameters(learners: Sequence[Learner]) -> Parameters:
