@@ -23,7 +23,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # `-m` puts the current folder before everything installed: a torch.py lying there would be taken for torch.
+    # `-m` puts the current folder before installed packages: a torch.py in it would be imported instead of torch.
     if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
         del sys.path[0]
     main()

@@ -1,4 +1,4 @@
-"""Where programs made on this machine are kept."""
+"""Folders for compiled programs (torch's and numba's)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 
 def folder_for(package: Path, name: str, chosen: str | None = None) -> Path | None:
-    """A folder of this name: in the one chosen, else beside the package's sources, else in the user's cache.
+    """A folder with this name: in `chosen`, else beside the package's sources, else in the user's cache folder.
 
-    None where it cannot be written. Never in a shared temporary folder, where others could leave code for us to run.
+    None where none of them can be written to. Never in a shared temporary folder, where other users could place code
+    for us to run.
     """
     user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     for base in [Path(chosen)] if chosen else [package / "__pycache__", Path(user) / "fp3o"]:

@@ -55,13 +55,13 @@ def _shown(default: object) -> str:
 
 
 def check_number(name: str, value: int, least: int, greatest: int) -> None:
-    """Refuse a number of the command line that no run can want."""
+    """UserError for a number of the command line that is out of bounds."""
     if not least <= value <= greatest:
         raise UserError(f"--{name} {shown(value)} is not allowed; allowed: {least} … {greatest}")
 
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, config.Scalar]:
-    """`name=value` texts; the same name twice is a mistake."""
+    """The values of --set, from texts `name=value`; UserError if a name is given twice."""
     overrides: dict[str, config.Scalar] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -74,14 +74,14 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, config.Scalar]:
 
 
 class Roots:
-    """Where finished runs and runs in progress lie: results/<suite> for its own runs, else another folder.
+    """The folders for finished runs and runs in progress: results/<suite> for runs that the suite plans, else another.
 
-    What lies in a suite's folder belongs to its tables and, for the paper, to DVC.
+    Runs in a suite's folder are part of its tables and, for the paper suite, are saved to DVC.
     """
 
     def __init__(self, plan: config.Plan, seeds: Sequence[int], suite: config.Suite | None, out: Path | None) -> None:
         self.foreign = "" if suite is None else why_not_planned(suite, plan, seeds)
-        """Why the suite's folder is not used although no other was named; "" otherwise."""
+        """Why the suite's folder is not used; "" if it is, or if another folder was asked for."""
         if suite is not None and not self.foreign:
             self.runs, self.scratch = (layout.suite_root(suite.name) / part for part in ("runs", "scratch"))
         else:
@@ -90,8 +90,8 @@ class Roots:
 
 
 def why_not_planned(suite: config.Suite, plan: config.Plan, seeds: Sequence[int]) -> str:
-    """What makes these runs no runs of the suite; "" if they are."""
-    planned = {found.cell.id: (found.digest, wanted) for found, wanted in suite.runs()}
+    """Why these runs are not among those that the suite plans; "" if they are."""
+    planned = {each.cell.id: (each.digest, wanted) for each, wanted in suite.runs()}
     if plan.cell.id not in planned:
         return f"suite {suite.name} has no such cell"
     digest, wanted = planned[plan.cell.id]
@@ -188,7 +188,7 @@ def train(
                 runs,
                 scratch,
                 device=device,
-                path=path,
+                mode=path,
                 threads=threads,
                 allow_path_change=allow_path_change,
                 progress=progress,
@@ -196,14 +196,14 @@ def train(
             )
     if replace:
         print("\n".join(replacing.put_in_place(plan, numbers, base, roots.runs)))
-    print_standing(plan, numbers, roots.runs)
+    print_results(plan, numbers, roots.runs)
     return 0
 
 
-def print_standing(plan: config.Plan, seeds: Sequence[int], runs: Path) -> None:
-    """Where the finished runs lie and where their score stands against the paper's."""
+def print_results(plan: config.Plan, seeds: Sequence[int], runs: Path) -> None:
+    """Print the score of the finished runs, how it compares with the paper's, and the runs' folder."""
     from fp3o.statistics.compare import sentence
-    from fp3o.statistics.scores import Planned, collect, protocol_of
+    from fp3o.statistics.scores import Planned, collect, scoring_of
 
     cell = collect(runs, [Planned(plan.cell.id, plan.digest, tuple(seeds))])[0]
     for run in cell.runs:
@@ -214,7 +214,7 @@ def print_standing(plan: config.Plan, seeds: Sequence[int], runs: Path) -> None:
                 file=sys.stderr,
             )
     print(f"{plan.cell.id}: {sentence(plan.cell.id, cell.scores(), plan.deviations)}")
-    print(f"score: {protocol_of(plan.cell.id).words}")
+    print(f"score: {scoring_of(plan.cell.id).words}")
     last = plan.iterations - 1
     if cell.runs and not plan.evaluates_after(last) and all(run.final is None for run in cell.runs):
         unseen = last % plan.settings.evaluation_interval
@@ -474,7 +474,7 @@ def prune(
 
 
 def find_local_modules() -> None:
-    """A user's `module:factory` lies in the folder the command is called from; what is installed comes first."""
+    """Make modules in the current folder importable, for a user's `module:factory`; installed ones come first."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)

@@ -1,4 +1,4 @@
-"""What a machine has of everything this program can use, and how to get the rest."""
+"""`fp3o doctor`: which of the programs and packages that fp3o can use are installed, and how to get the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PYTHON = (3, 11)
 
 
 class Check(NamedTuple):
-    """One thing looked for."""
+    """The result of looking for one thing."""
 
     name: str
     required: bool
@@ -31,12 +31,12 @@ class Check(NamedTuple):
 
 
 def examine() -> list[Check]:
-    """Look for everything; a broken installation is reported, never raised."""
+    """Look for everything; a broken installation is reported, not raised."""
     return [_guarded(name, required, look, advice) for name, required, look, advice in _CHECKS]
 
 
 def report(checks: Sequence[Check]) -> str:
-    """One line per thing, what is missing with its remedy, and a verdict."""
+    """A line per thing, advice for what is missing, and a conclusion."""
     width = max(len(check.name) for check in checks)
     lines = []
     for check in checks:
@@ -50,7 +50,7 @@ def report(checks: Sequence[Check]) -> str:
 
 
 class Absent(Exception):
-    """What was looked for is not there; the message says what was seen instead."""
+    """Something that was looked for is missing; the message says what there is instead."""
 
 
 def _guarded(name: str, required: bool, look: Callable[[], str], advice: str) -> Check:

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 
 from fp3o.config import SHARINGS, Cell
 from fp3o.statistics.intervals import summarise, welch
-from fp3o.statistics.scores import protocol_of
+from fp3o.statistics.scores import scoring_of
 from paper_figures.drawing import (
     CURVE_HEADER,
     METRIC_NAMES,
@@ -41,7 +41,7 @@ def draw(request: Request) -> None:
         if not drawn:
             continue
         axes.set_xlabel("environment steps (millions)")
-        axes.set_ylabel(METRIC_NAMES[protocol_of(place[0]).metric])
+        axes.set_ylabel(METRIC_NAMES[scoring_of(place[0]).metric])
     for axes in list(panels.flat)[len(places) :]:
         axes.set_visible(False)
     joint_legend(figure, panels.flat)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fp3o.config import Artefact, Cell, algorithm_colour, algorithm_title
 from fp3o.statistics.intervals import mean_interval
 from fp3o.statistics.published import scores
-from fp3o.statistics.scores import CellRuns, battles_by, protocol_of
+from fp3o.statistics.scores import CellRuns, battles_by, scoring_of
 from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
 
 plt.style.use(Path(__file__).parent / "style.mplstyle")
@@ -63,7 +63,7 @@ def band(cell: CellRuns) -> Band | None:
         values = [
             float(curve.value[np.searchsorted(curve.env_steps, step)]) for curve in curves if step in curve.env_steps
         ]
-        if protocol_of(cell.cell).statistic == "median":
+        if scoring_of(cell.cell).statistic == "median":
             bottom, middle, top = np.quantile(values, [0.25, 0.5, 0.75])
         else:
             interval = mean_interval(values)
@@ -104,7 +104,7 @@ def draw_curve(axes: Axes, cell: CellRuns, name: str | None = None) -> list[tupl
 
 def caption(cells: Sequence[CellRuns]) -> str:
     """What line and band are."""
-    if protocol_of(cells[0].cell).statistic == "median":
+    if scoring_of(cells[0].cell).statistic == "median":
         text = "line: median over seeds; band: quartiles"
     else:
         text = "line: mean over seeds; band: 95 % t interval"

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 
 from fp3o.config import SHARINGS, Cell, Row
 from fp3o.statistics.published import scores
-from fp3o.statistics.scores import protocol_of
+from fp3o.statistics.scores import scoring_of
 from paper_figures.drawing import (
     CURVE_HEADER,
     METRIC_NAMES,
@@ -47,10 +47,10 @@ def draw(request: Request) -> None:
             note_missing(axes, here)
             if not drawn:
                 continue
-            if protocol_of(place[0]).metric == "win_rate":
+            if scoring_of(place[0]).metric == "win_rate":
                 axes.set_ylim(-2, 102)
             if x == 0:
-                axes.set_ylabel(METRIC_NAMES[protocol_of(place[0]).metric])
+                axes.set_ylabel(METRIC_NAMES[scoring_of(place[0]).metric])
             if y == down - 1:
                 axes.set_xlabel("environment steps (millions)")
     joint_legend(figure, panels.flat)

@@ -9,7 +9,7 @@ from fp3o.config import Cell, algorithm_title
 from fp3o.envs.domains import published_domains
 from fp3o.statistics import aggregate
 from fp3o.statistics.scorecard import columns_of, normalised
-from fp3o.statistics.scores import protocol_of
+from fp3o.statistics.scores import scoring_of
 from paper_figures.drawing import Request, colour, dashes, mark_missing, save
 
 
@@ -37,7 +37,7 @@ def draw(request: Request) -> None:
             axes.plot([], [], color=colour(label), label=f"{algorithm_title(label)} ({n} runs)")
             rows += [(domain, label, f"{t:.5g}", f"{s:.5g}") for t, s in zip(thresholds, share, strict=True)]
         axes.set_xlabel(
-            "score (win rate)" if protocol_of(domain).metric == "win_rate" else "score (0, 1: the paper's worst, best)"
+            "score (win rate)" if scoring_of(domain).metric == "win_rate" else "score (0, 1: the paper's worst, best)"
         )
         axes.set_ylabel("fraction of runs above")
         axes.legend(loc="upper right", fontsize=6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 
 from fp3o.config import SHARINGS, Cell, algorithm_title
-from fp3o.statistics.scores import protocol_of
+from fp3o.statistics.scores import scoring_of
 from paper_figures.drawing import METRIC_NAMES, Request, colour, mark_missing, save
 
 
@@ -19,7 +19,7 @@ def draw(request: Request) -> None:
     for axes, cell in zip(panels[0], cells, strict=True):
         _, task, sharing, label = Cell.of(cell.cell).parts
         axes.set_title(f"{algorithm_title(label)}: {task}, {SHARINGS[sharing].name}")
-        metric = protocol_of(cell.cell).metric
+        metric = scoring_of(cell.cell).metric
         stuck = 0
         for run in cell.runs:
             steps, values = run.curve.env_steps / 1e6, run.curve.value
@@ -40,5 +40,5 @@ def draw(request: Request) -> None:
             axes.set_ylim(-3, 103)
             axes.text(0.02, 0.95, f"{stuck} of {len(cell.runs)} seeds end at 0", transform=axes.transAxes, va="top")
         axes.set_xlabel("environment steps (millions)")
-    panels[0][0].set_ylabel(METRIC_NAMES[protocol_of(cells[0].cell).metric])
+    panels[0][0].set_ylabel(METRIC_NAMES[scoring_of(cells[0].cell).metric])
     save(figure, request.out, ("cell", "seed", "env_steps", "value"), rows, request.cells)

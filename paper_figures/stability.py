@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fp3o.config import Cell, algorithm_title
-from fp3o.statistics.scores import protocol_of
+from fp3o.statistics.scores import scoring_of
 from paper_figures.drawing import METRIC_NAMES, Request, colour, dashes, draw_curve, joint_legend, mark_missing, save
 
 REPLICATES = 500
@@ -34,13 +34,13 @@ def draw(request: Request) -> None:
             (cell.cell, f"{step:.0f}", len(curves), *(f"{value:.6g}" for value in values))
             for step, *values in zip(steps, spread, low, high, strict=True)
         ]
-    name = METRIC_NAMES[protocol_of(request.cells[0].cell).metric]
+    name = METRIC_NAMES[scoring_of(request.cells[0].cell).metric]
     for axes, title in ((left, name), (right, "deviation over seeds")):
         axes.set_ylabel(title)
         axes.set_xlabel("environment steps (millions)")
         if not axes.lines:
             mark_missing(axes)
-    if protocol_of(request.cells[0].cell).metric == "win_rate" and left.lines:
+    if scoring_of(request.cells[0].cell).metric == "win_rate" and left.lines:
         left.set_ylim(-2, 102)
     joint_legend(figure, [left])
     save(figure, request.out, ("cell", "env_steps", "n", "deviation", "low", "high"), rows, request.cells)

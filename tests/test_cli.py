@@ -84,7 +84,7 @@ def test_train_resolves_and_calls_the_loop(
     (made,) = trainings
     assert made["plan"] == resolve(Cell.parse(CELL), {"gamma": "0.5", "clip": "0.1"})
     assert (made["seeds"], made["runs"], made["scratch"]) == ((1, 2), tmp_path, tmp_path / "scratch")
-    assert (made["device"], made["path"], made["threads"]) == ("cpu", "eager", 2)
+    assert (made["device"], made["mode"], made["threads"]) == ("cpu", "eager", 2)
     assert made["allow_path_change"] is True
     shown = capsys.readouterr().out
     assert "deviates from the paper: gamma" in shown

@@ -191,7 +191,7 @@ def train(algorithm: str, iterations: int, physics: Physics | None) -> Stopwatch
     plan = resolve(Cell.parse(f"mamujoco/{TASK}/full/{algorithm}"), overrides)
     with tempfile.TemporaryDirectory() as folder, watch.watching():
         root = Path(folder)
-        loop.train(plan, SEEDS, root, root / "scratch", device="cpu", path="compiled", progress=watch)
+        loop.train(plan, SEEDS, root, root / "scratch", device="cpu", mode="compiled", progress=watch)
     return watch
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fp3o.config import Cell, Row, algorithm_colour
 from fp3o.statistics.published import scores
-from fp3o.statistics.scores import CellRuns, protocol_of
+from fp3o.statistics.scores import CellRuns, scoring_of
 
 METRICS = {"return": "return", "return_per_agent": "return per agent", "win_rate": "win rate (%)"}
 # A row's first variant of an algorithm is drawn in its colour, dashed; further ones in these, which no algorithm has.
@@ -46,7 +46,7 @@ def curve(cell: CellRuns) -> dict[str, Any] | None:
     values = np.full((len(curves), len(steps)), np.nan)
     for row, found in zip(values, curves, strict=True):
         row[np.searchsorted(steps, found.env_steps)] = found.value
-    statistic = protocol_of(cell.cell).statistic
+    statistic = scoring_of(cell.cell).statistic
     centre = np.nanmedian(values, 0) if statistic == "median" else np.nanmean(values, 0)
     published = scores().get(cell.cell) if not cell.deviations else None
     seeds = [run.seed for run in cell.runs if len(run.curve.value)]
@@ -94,7 +94,7 @@ def chart(cells: Iterable[CellRuns], curves: Mapping[str, Mapping[str, Any]]) ->
     names = tuple(cell.cell for cell in cells if cell.cell in curves)
     if not names:
         return None
-    metric = protocol_of(names[0]).metric
+    metric = scoring_of(names[0]).metric
     if metric == "win_rate":
         return Chart(names, METRICS[metric], (-2.0, 102.0), (-2.0, 102.0))
     late: list[float] = []

@@ -19,7 +19,7 @@ from fp3o.statistics.compare import sentence
 from fp3o.statistics.cost import Cost
 from fp3o.statistics.published import tasks
 from fp3o.statistics.scorecard import scorecard
-from fp3o.statistics.scores import CellRuns, battles_by, protocol_of
+from fp3o.statistics.scores import CellRuns, battles_by, scoring_of
 from fp3o.statistics.suites import SuiteRuns
 from fp3o.statistics.tables import Entry, build, entry_of, fixed
 
@@ -42,7 +42,7 @@ class Result(NamedTuple):
 
     @property
     def scoring(self) -> Scoring:
-        return protocol_of(self.cell.cell)
+        return scoring_of(self.cell.cell)
 
     @property
     def words(self) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fp3o.statistics import aggregate
 from fp3o.statistics.intervals import adjust, equivalent, mean_interval, summarise, welch
-from fp3o.statistics.scores import CellRuns, Run, protocol_of
+from fp3o.statistics.scores import CellRuns, Run, scoring_of
 from fp3o.statistics.suites import SuiteRuns
 
 ClaimVerdict = Literal["supported", "contradicted", "undecided", "not run"]
@@ -133,7 +133,7 @@ def best_of_four(data: SuiteRuns, domain: str, tasks: Sequence[str], published: 
     for row in rows:
         members = [scores_of(data, f"{row}/{label}") for label in ("fp3o", "happo", "mappo", "ippo")]
         if all(members):
-            statistic = protocol_of(row).statistic
+            statistic = scoring_of(row).statistic
             centres = [round(summarise(values, statistic).centre, 1) for values in members]
             complete += 1
             best += centres[0] == max(centres)
@@ -151,7 +151,7 @@ def same(data: SuiteRuns, pairs: Sequence[Pair]) -> Finding:
     equal, p_values = 0, []
     for a, b, cell in samples:
         ours, theirs = summarise(a, "mean"), summarise(b, "mean")
-        margin = protocol_of(cell).margin or max(0.1 * abs(theirs.centre), theirs.spread)
+        margin = scoring_of(cell).margin or max(0.1 * abs(theirs.centre), theirs.spread)
         equal += equivalent(ours, theirs, margin)
         p_values.append(welch(ours, theirs).p)
     apart = sum(p < ALPHA for p in adjust(p_values))

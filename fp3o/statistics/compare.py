@@ -19,7 +19,7 @@ from fp3o.statistics.intervals import (
     welch,
 )
 from fp3o.statistics.published import Published, scores
-from fp3o.statistics.scores import departures, protocol_of
+from fp3o.statistics.scores import departures, scoring_of
 
 Verdict = Literal["consistent", "differs", "undecided"]
 ALPHA = 0.05
@@ -121,8 +121,8 @@ def compare_cell(cell: str, values: Sequence[float]) -> Comparison | None:
     published = scores().get(cell)
     if published is None or not values:
         return None
-    protocol = protocol_of(cell)
-    return compare(values, published, protocol.statistic, protocol.margin)
+    rule = scoring_of(cell)
+    return compare(values, published, rule.statistic, rule.margin)
 
 
 def _plus_minus(centre: float, spread: float | None) -> str:
@@ -145,7 +145,7 @@ def sentence(
     """
     if not values:
         return "no score: every seed diverged before its first evaluation"
-    centre, spread, n = summarise(values, protocol_of(cell).statistic)
+    centre, spread, n = summarise(values, scoring_of(cell).statistic)
     ours = f"{_plus_minus(centre, spread if n > 1 else None)} (n = {n})"
     comparison = judged or compare_cell(cell, values)
     if comparison is None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fp3o.config import Cell
-from fp3o.statistics.scores import REDUCTIONS, CellRuns, last_ten, pooled_median, protocol_of, reduce
+from fp3o.statistics.scores import REDUCTIONS, CellRuns, last_ten, pooled_median, reduce, scoring_of
 from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
 
 HEADER = ("domain", "task", "sharing", "algorithm", "seed", "status", "statistic", "value", "n_evaluations")
@@ -60,7 +60,7 @@ def marl_eval(data: SuiteRuns) -> dict[str, Any]:
 
 
 def _runs(cell_runs: CellRuns, length: int) -> dict[str, Any]:
-    metric = protocol_of(cell_runs.cell).metric
+    metric = scoring_of(cell_runs.cell).metric
     longest = max(cell_runs.runs, key=lambda run: len(run.curve.value)).curve.env_steps
     entries: dict[str, Any] = {}
     for run in cell_runs.runs:

@@ -21,7 +21,7 @@ from fp3o.statistics.claims import ledger, scores_of
 from fp3o.statistics.columns import CONTROL
 from fp3o.statistics.intervals import Interval
 from fp3o.statistics.ranks import Agreement, RankRow, agreement
-from fp3o.statistics.scores import CellRuns, protocol_of
+from fp3o.statistics.scores import CellRuns, scoring_of
 from fp3o.statistics.suites import SuiteRuns, as_command, load, parser, write
 from fp3o.statistics.tables import Entry, build
 
@@ -86,7 +86,7 @@ def rank_rows(data: SuiteRuns, table: str) -> list[RankRow]:
     for name, members in groups.items():
         scores = tuple(tuple(scores_of(data, member.cell)) for member in members)
         if all(scores):
-            rows.append(RankRow(name, tuple(members), scores, protocol_of(name).statistic))
+            rows.append(RankRow(name, tuple(members), scores, scoring_of(name).statistic))
     return rows
 
 
@@ -110,7 +110,7 @@ def agreement_entry(result: Agreement | None) -> dict[str, Any] | None:
 
 def scale(domain: str, task: str) -> tuple[float, float]:
     """The scores normalised to 0 and to 1: win rates 0 and 100 %, else the paper's worst and best value on the task."""
-    if protocol_of(domain).metric == "win_rate":
+    if scoring_of(domain).metric == "win_rate":
         return 0.0, 100.0
     values = [entry.value for cell, entry in published.scores().items() if cell.startswith(f"{domain}/{task}/")]
     return (min(values), max(values)) if values else (0.0, 1.0)
@@ -161,7 +161,7 @@ def aggregates(data: SuiteRuns, domain: str) -> dict[str, Any]:
     return {
         "rows": rows,
         "scale": "win rate / 100"
-        if protocol_of(domain).metric == "win_rate"
+        if scoring_of(domain).metric == "win_rate"
         else "0 and 1 = the paper's worst and best value on the task",
         "pooled": pooled,
         "probability_that_fp3o_is_better": improvement,

@@ -23,7 +23,7 @@ REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 _HARMLESS = ("evaluation_interval", "evaluation_episodes", "final_episodes")
 
 
-def protocol_of(cell: str) -> Scoring:
+def scoring_of(cell: str) -> Scoring:
     """The scoring rule for a cell id or a domain."""
     domain = cell.partition("/")[0]
     return DOMAINS[domain].scoring if domain in DOMAINS else RETURN
@@ -133,14 +133,14 @@ class CellRuns:
 
     def scores(self, reduction: Reduction | None = None) -> list[float]:
         """One score per seed. A diverged seed is scored by its last finite evaluations; one without any is left out."""
-        chosen = reduction or protocol_of(self.cell).reduction
+        chosen = reduction or scoring_of(self.cell).reduction
         values = [reduce(run, chosen) for run in self.runs]
         return [value for value in values if value is not None]
 
     def summary(self) -> Summary | None:
         """Mean or median over seeds, as the domain's scoring rule says; None where nothing was run."""
         scores = self.scores()
-        return summarise(scores, protocol_of(self.cell).statistic) if scores else None
+        return summarise(scores, scoring_of(self.cell).statistic) if scores else None
 
 
 def metric_values(table: records.Columns, metric: Metric) -> NDArray[np.float64]:
@@ -186,7 +186,7 @@ def load_run(folder: Path, expected: RunId) -> Run:
     """A finished run, verified to be the expected one and unaltered."""
     document = read_verified(folder, expected, (records.EVALUATIONS, records.FINAL))
     tables = read_tables(folder, document)
-    metric = protocol_of(expected.cell).metric
+    metric = scoring_of(expected.cell).metric
     final: NDArray[np.float64] | None = None
     if tables.final is not None:
         values = metric_values(tables.final, metric)

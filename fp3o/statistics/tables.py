@@ -20,7 +20,7 @@ from fp3o.statistics.columns import CONTROL, cells_of
 from fp3o.statistics.compare import Comparison, compare_cell, judge
 from fp3o.statistics.intervals import Interval, Summary, interval_of
 from fp3o.statistics.published import Published
-from fp3o.statistics.scores import CellRuns, engine_of, pooled_median, protocol_of
+from fp3o.statistics.scores import CellRuns, engine_of, pooled_median, scoring_of
 from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
 
 # Notes on published numbers: LaTeX label of the table, beginning of the cell ids concerned, text. More of them are in
@@ -191,7 +191,7 @@ def entry_of(cell_runs: CellRuns) -> Entry:
         summary=cell_runs.summary(),
         planned=len(cell_runs.planned.seeds),
         diverged=cell_runs.diverged,
-        interval=interval_of(values, protocol_of(cell_runs.cell).statistic) if values else None,
+        interval=interval_of(values, scoring_of(cell_runs.cell).statistic) if values else None,
         published=paper.scores().get(cell_runs.cell),
         comparison=comparison,
         deviations=cell_runs.deviations,
@@ -241,7 +241,7 @@ def _notes(table: Table) -> list[str]:
     for domain in dict.fromkeys(Cell.of(cell_runs.cell).domain for cell_runs in runs):
         members = [cell_runs for cell_runs in runs if Cell.of(cell_runs.cell).domain == domain]
         about = DOMAINS[domain]
-        notes.append(f"{domain}: {protocol_of(domain).words}.")
+        notes.append(f"{domain}: {scoring_of(domain).words}.")
         engine = engine_of(members, f"{table.name} ({domain})")
         notes.append(f"{domain}: simulated by {engine}." if engine else f"{domain}: no run yet.")
         if about.real_backend and engine and about.real_backend not in engine:
@@ -354,7 +354,7 @@ def to_csv(table: Table) -> str:
 
 def _csv_fields(entry: Entry) -> list[str]:
     summary, interval, theirs, comparison = entry.summary, entry.interval, entry.published, entry.comparison
-    pooled = pooled_median(entry.runs) if entry.runs and protocol_of(entry.cell).statistic == "median" else None
+    pooled = pooled_median(entry.runs) if entry.runs and scoring_of(entry.cell).statistic == "median" else None
     spreads = [run.episode_spread for run in entry.runs.runs if run.episode_spread is not None] if entry.runs else []
     return [
         fixed(summary.centre, 3) if summary else "",

@@ -12,10 +12,10 @@ KEPT = 2**30
 
 
 def reuse_freed_memory() -> bool:
-    """Tell the C library not to hand freed memory back to the system; True if it understood.
+    """Tell the C library to keep freed memory instead of returning it to the system; whether it accepted.
 
-    A step allocates and frees the same megabyte-sized activations again and again. By default each of them costs page
-    faults, a quarter of an eager step's time.
+    A step allocates and frees the same megabyte-sized activations again and again. By default each of them causes page
+    faults, which take a quarter of an eager step's time.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -1,7 +1,7 @@
-"""Programs made by torch's compiler: each is made once per machine, and kept.
+"""Programs compiled by torch; each is compiled once per machine and kept in a cache.
 
-Cells that start together need the same programs: whoever comes first makes one, the others wait and then find it in
-the cache.
+Runs that start together often need the same program: the first process compiles it, the others wait and then load it
+from the cache.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ CHOSEN = "TORCHINDUCTOR_CACHE_DIR"  # torch's own variable
 
 @dataclass
 class Work:
-    """What the compiler does, for those who wait."""
+    """Counts the programs of this process, to show progress."""
 
     programs: int = 0
-    """Made or looked up by this process."""
+    """Compiled or loaded so far."""
     tell: Callable[[int], None] | None = None
-    """Called with the number of a program when its turn comes."""
+    """Called with the number of a program before it is compiled or loaded."""
 
 
 WORK = Work()
@@ -47,7 +47,7 @@ WORK = Work()
 
 @functools.cache
 def cache_folder() -> Path | None:
-    """Where programs are kept; torch's compiler is told so. None where nothing can be written."""
+    """The cache folder, which is also set for torch's compiler; None where nothing can be written."""
     if chosen := os.environ.get(CHOSEN):
         return Path(chosen)
     folder = folder_for(Path(__file__).parent, OURS + _digest(_machine()))
@@ -57,7 +57,7 @@ def cache_folder() -> Path | None:
 
 
 def _machine() -> str:
-    """Programs are made for this very processor; the folder may be on a disk that several kinds of machines share."""
+    """Identifies the processor: programs are compiled for it, and machines of several types may share the folder."""
     described = Path("/proc/cpuinfo")
     lines = described.read_text().splitlines() if described.exists() else [platform.processor()]
     names = ("model name", "flags", "Features", "CPU implementer", "CPU part")
@@ -70,7 +70,8 @@ def _digest(text: str) -> str:
 
 @contextmanager
 def making(key: str) -> Iterator[Path | None]:
-    """The turn of a program: the first process makes it, others that need the same wait until it is in the cache."""
+    """Compile or load the program with this key inside; of several processes the first holds a lock meanwhile, and the
+    others wait for it. Yields the cache folder."""
     WORK.programs += 1
     if WORK.tell is not None:
         WORK.tell(WORK.programs)
@@ -84,24 +85,25 @@ def making(key: str) -> Iterator[Path | None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            fcntl.flock(lock, fcntl.LOCK_SH)  # from here on all that waited look it up together
+            fcntl.flock(lock, fcntl.LOCK_SH)  # shared: all that waited load it at the same time
         yield folder
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Shapes never change within a run, so everything is specialised to them."""
+    """The function compiled on first call, specialised to its shapes, which never change within a run."""
     cache_folder()
     torch._dynamo.config.trace_autograd_ops = True  # a step takes its gradient inside the compiled function
     return torch.compile(function, backend=_backend, dynamic=False, fullgraph=True)
 
 
 def _backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
-    importlib.import_module("torch._inductor.compile_fx")  # seconds, which others need not wait for
+    # Takes seconds; before the lock is taken, so that other processes need not wait for it.
+    importlib.import_module("torch._inductor.compile_fx")
     return _compile(graph, inputs)
 
 
 def _compile(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
-    """torch's own compiler; a cache that it cannot read is made anew."""
+    """Compile with torch's inductor; if that fails, once more with an empty cache, as ours may be damaged."""
     with making(f"{graph.graph}{[_kind(x) for x in inputs]}"):
         try:
             return _inductor(graph, inputs)
@@ -123,7 +125,7 @@ def _kind(x: Any) -> Any:
 
 
 def _forget() -> None:
-    """What the compiler remembers of its cache in this process."""
+    """Clear what the compiler keeps of its cache in this process's memory."""
     from torch._inductor.utils import clear_caches
 
     clear_caches()
@@ -131,7 +133,7 @@ def _forget() -> None:
 
 @contextmanager
 def _without(folder: Path) -> Iterator[None]:
-    """Puts a cache aside, for good if what follows works without it."""
+    """Empty the cache folder; its old content is put back if what happens inside fails as well."""
     aside = folder.with_name(f"{folder.name}-aside-{os.getpid()}")
     folder.rename(aside)
     folder.mkdir(exist_ok=True)
@@ -146,9 +148,10 @@ def _without(folder: Path) -> Iterator[None]:
 
 
 def ahead_of_time(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For a function of tensors, dictionaries of them and None, whose shapes and strides never change.
+    """The function compiled on first call, without torch.compile's checks of its arguments at every call.
 
-    torch.compile makes sure of that at every call, which costs 0.1 ms, as much as three forward passes of a policy.
+    Its arguments are tensors, dictionaries of tensors or None, and their shapes and strides must never change. The
+    checks would take 0.1 ms, as long as three forward passes of a policy.
     """
     run: Callable[[list[Tensor]], Any] | None = None
 
@@ -182,12 +185,12 @@ def _program(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callab
         exported = torch.export.export(Module(), tuple(tensors))
         key = f"{exported.graph}{[_kind(x) for x in tensors]}"
         with making(key) as folder, tempfile.TemporaryDirectory() as made:
-            # Constants are not part of the key: what has some is made every time.
+            # Constants are not part of the key: a program with constants is compiled every time.
             kept = None if folder is None or exported.constants else folder / f"ahead-{_digest(key)}.pt2"
             if kept is not None and kept.exists():
-                with contextlib.suppress(Exception):  # damaged: it is made anew
+                with contextlib.suppress(Exception):  # damaged: it is compiled again
                     return _load(kept)
-            # torch adds to this setting and leaves it so; what is compiled later would not be found in the cache again.
+            # torch changes this setting for good, and programs compiled later would not be found in the cache again.
             with torch._inductor.config.patch("aot_inductor.metadata", {}):
                 torch._inductor.aoti_compile_and_package(exported, package_path=f"{made}/program.pt2")
             if kept is None:

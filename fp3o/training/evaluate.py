@@ -1,4 +1,4 @@
-"""Deterministic episodes of the current or of a saved policy, all in one batch, one episode per slot."""
+"""Evaluation: deterministic episodes of the current or of a saved policy, all at once, one episode per slot."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from fp3o.training.step import Compiler
 from fp3o.training.update import networks
 
 Watch: TypeAlias = Callable[[BatchEnv], None]
-MOST_LOST = 10  # episodes of a slot that the simulator may lose (a game that crashes) and play again
+MOST_LOST = 10  # episodes of a slot that the simulator may lose (a game that crashes) and start again
 
 
 class Evaluator:
-    """Environments of its own with seeds of their own, so that evaluating never changes training.
+    """Plays evaluation episodes in environments of its own, so that evaluating does not change training.
 
-    Every slot plays exactly one episode; taking the first to finish would favour short ones.
+    Every slot plays exactly one episode: taking the first ones that end would favour short episodes.
     """
 
     def __init__(
@@ -60,34 +60,37 @@ class Evaluator:
         iteration: int,
         watch: Watch | None = None,
     ) -> list[list[Episode]]:
-        """Episodes of each replica in slot order; start states depend on seed, stream and iteration alone."""
+        """The episodes of each replica, in the order of slots. Start states depend on seed, stream and iteration alone.
+
+        watch: called with the environments before every step and at the end.
+        """
         env, policy = self.env, self.policy
         policy.load(trunks, heads)
         policy.restart()
         shape = (self.replicas, self.episodes)
         snapshot = env.reset(np.concatenate([slot_seeds(s, stream, self.episodes, iteration) for s in seeds]))
-        found: dict[int, Episode] = {}
+        finished: dict[int, Episode] = {}
         keep = np.zeros(shape, np.float32)
         for _ in range(env.spec.episode_limit * (1 + MOST_LOST)):
             if watch is not None:
                 watch(env)
             location, action = policy.act(snapshot, keep, None)
-            # A diverged replica is still played: what it does is not shown, but must not stop the others.
+            # A diverged replica acts too: its episodes are ignored later, but must not stop the others.
             actions, _ = playable(env.spec.action, location, action, snapshot)
             transition = env.step(actions)
             snapshot = transition.snapshot
             keep = 1 - (transition.terminated | transition.truncated).reshape(shape).astype(np.float32)
-            found |= {episode.slot: episode for episode in transition.episodes}
-            if len(found) == env.slots:
+            finished |= {episode.slot: episode for episode in transition.episodes}
+            if len(finished) == env.slots:
                 break
         else:
             raise UserError(
-                f"{env.slots - len(found)} of {env.slots} episodes did not end in {MOST_LOST} attempts more"
+                f"{env.slots - len(finished)} of {env.slots} episodes did not end in {MOST_LOST} attempts more"
             )
         if watch is not None:
             watch(env)
         return [
-            [found[replica * self.episodes + e]._replace(slot=e) for e in range(self.episodes)]
+            [finished[replica * self.episodes + e]._replace(slot=e) for e in range(self.episodes)]
             for replica in range(self.replicas)
         ]
 
@@ -98,9 +101,9 @@ class Evaluator:
 def evaluate_run(
     folder: Path, episodes: int, seed: int, watch: Watch | None = None, stream: str = "evaluate", iteration: int = 0
 ) -> list[Episode]:
-    """Play the final policy of a finished run; `watch` sees the environments before every step and at the end.
+    """Play episodes with the final policy of a finished run; `watch` as for `Evaluator.run`.
 
-    The run's own seed, stream "evaluation" and its last iteration give the start states of its last evaluation.
+    With the run's own seed, stream "evaluation" and its last iteration, start states are those of its last evaluation.
     """
     torch.set_num_threads(1)
     document = read_verified(folder, files=(records.CHECKPOINT,))

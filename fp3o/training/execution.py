@@ -1,4 +1,8 @@
-"""How a run computes: eagerly, compiled, or (CUDA) compiled inside a graph; chosen once, recorded, reused on resume."""
+"""How a run is executed: eagerly, compiled, or (on a GPU) compiled and replayed as a CUDA graph.
+
+Chosen when a run starts, stored with its state and used again when it is resumed. On disk and on the command line it is
+called path (`path` in run.json and resume files, `--path`).
+"""
 
 from __future__ import annotations
 
@@ -27,16 +31,17 @@ Mode = Literal["eager", "compiled", "graph"]
 ActsOn = Literal["cpu", "cuda", "cuda-compiled"]
 
 ACTING = "FP3O_ACTING"
-"""Environment variable: auto (the rule below) or one of `ActsOn`, for measuring."""
+"""Environment variable for measurements: auto (see `place_to_act`) or one of `ActsOn`."""
 
-# Compiling takes one minute (MLP) to four (GRU, two cores under load). Measured on 8m, eight agents with GRUs: an
-# iteration's passes over 16,000 samples take 1.5 s instead of 5 per seed.
+# Compiling takes one minute (MLP) to four (GRU, on two busy cores). On SMAC's 8m, eight agents with GRUs, an
+# iteration's updates on 16,000 samples then take 1.5 s per seed instead of 5.
 SAMPLES_THAT_REPAY_COMPILING = 2_000_000
 
 
 @dataclass(frozen=True)
-class ComputePath:
-    """Everything that may change the last bits of a result, as far as it can be told."""
+class Execution:
+    """Everything known that may change the last bits of a result. Stored in run.json and resume files: only add fields,
+    with the value of older runs as default."""
 
     mode: Mode
     device: Literal["cpu", "cuda"]
@@ -44,19 +49,22 @@ class ComputePath:
     threads: int
     reason: str
     acts_ahead: bool = True
-    """Acting is compiled ahead of time; such programs crashed where torch 2.11 saw a GPU."""
+    """Whether acting on the CPU is compiled ahead of time. Not on machines with a GPU, where such programs crashed with
+    torch 2.11."""
     processor: str = ""
-    """Architecture, the vector instructions torch uses, GPU; empty in files of runs begun before it was noted."""
+    """Architecture, vector instructions that torch uses, GPU; empty in older files."""
     acts_on: ActsOn = "cpu"
-    """Where policies act and critics with GRUs value a rollout; on a GPU a graph of plain or of compiled operations."""
+    """Where policies act and critics with GRUs evaluate a rollout; on a GPU as a graph of plain or compiled
+    operations."""
 
     @property
     def compiler(self) -> Compiler:
+        """For updates and passes over a rollout."""
         return _identity if self.mode == "eager" else compiled
 
     @property
     def acting(self) -> Compiler:
-        """For the policy's steps."""
+        """For the steps of acting policies."""
         if self.acts_on != "cpu":
             return compiled if self.acts_on == "cuda-compiled" else _identity
         return ahead_of_time if self.mode == "compiled" and self.acts_ahead else self.compiler
@@ -71,7 +79,7 @@ class ComputePath:
 
     @property
     def possible(self) -> bool:
-        """Whether this machine computes so too: to the last bit if it is the same kind of processor."""
+        """Whether this machine can execute like this; results are then equal bit for bit on the same processor type."""
         has_gpu = torch.cuda.is_available()
         return (
             self.torch == torch.__version__
@@ -81,12 +89,14 @@ class ComputePath:
         )
 
     def record(self) -> dict[str, Any]:
+        """`path` of run.json."""
         record = {"mode": self.mode, "device": self.device, "torch": self.torch, "threads": 1}
         return record | {"acts_on": self.acts_on, "reason": self.reason}
 
 
-def choose(plan: Plan, device: str, path: str, threads: int) -> ComputePath:
-    """The path of a run that starts: fastest where it repays itself."""
+def choose(plan: Plan, device: str, asked: str, threads: int) -> Execution:
+    """The execution of a new run; device and asked: the options --device and --path. By default the fastest one, unless
+    the run is too short to repay compiling."""
     has_gpu = torch.cuda.is_available()
     if device == "cuda" and not has_gpu:
         raise UserError("--device cuda: torch sees no GPU; allowed: auto, cpu")
@@ -94,25 +104,25 @@ def choose(plan: Plan, device: str, path: str, threads: int) -> ComputePath:
     settings = plan.settings
     samples = plan.iterations * settings.epochs * settings.rollout_length * settings.rollout_threads
     mode: Mode
-    if path == "eager":
+    if asked == "eager":
         mode, reason = "eager", "asked for"
     elif obstacle := why_not_compiled():
-        if path == "compiled":
+        if asked == "compiled":
             raise UserError(f"--path compiled: {obstacle}; allowed: auto, eager")
         mode, reason = "eager", obstacle
-    elif path == "auto" and samples < SAMPLES_THAT_REPAY_COMPILING:
+    elif asked == "auto" and samples < SAMPLES_THAT_REPAY_COMPILING:
         mode, reason = "eager", f"passes over {samples:,} samples do not repay compiling"
     else:
         mode = "graph" if on == "cuda" else "compiled"
-        reason = "asked for" if path == "compiled" else f"passes over {samples:,} samples repay compiling"
+        reason = "asked for" if asked == "compiled" else f"passes over {samples:,} samples repay compiling"
     acts_on = place_to_act(mode, on, settings.recurrent, os.environ.get(ACTING, "auto"))
     if acts_on != "cpu":
         reason += f"; acting on the GPU, MPS {'on' if _mps() else 'off'}"
-    return ComputePath(mode, on, torch.__version__, threads, reason, not has_gpu, _processor(on), acts_on)
+    return Execution(mode, on, torch.__version__, threads, reason, not has_gpu, _processor(on), acts_on)
 
 
 def place_to_act(mode: Mode, device: str, recurrent: bool, asked: str) -> ActsOn:
-    """Where policies act best.
+    """Where policies act; `asked`: the value of the environment variable.
 
     A lock-step of 320 agents with GRUs (3s5z, five seeds) takes 0.9 ms on a core of an H200 machine, most of it in the
     recurrent layer; on a GPU a lock-step takes about as long whatever the policy. Policies without GRUs take 0.1 ms.
@@ -127,7 +137,7 @@ def place_to_act(mode: Mode, device: str, recurrent: bool, asked: str) -> ActsOn
 
 
 def _mps() -> bool:
-    """Whether processes share the GPU side by side; without it they take turns, and every lock-step waits for one."""
+    """Whether NVIDIA's MPS runs, by which processes use a GPU at the same time; without it they take turns."""
     return (Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")) / "control").exists()
 
 
@@ -137,7 +147,7 @@ def _processor(device: str) -> str:
 
 
 def why_not_compiled() -> str | None:
-    """Why programs cannot be compiled here; None where they can."""
+    """Why torch cannot compile on this machine; None where it can."""
     if not any(shutil.which(name) for name in ("gcc", "clang", "cc")):
         return "no C compiler found (gcc, clang or cc)"
     # Seen with torch 2.13 on ARM: the programs it writes then use vectors that its headers leave undeclared.
@@ -151,7 +161,8 @@ def _identity(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class GraphStepper(Stepper):
-    """Steps replayed from CUDA graphs: one launch per step. Inputs of a captured step live at fixed addresses."""
+    """Steps replayed from CUDA graphs, one launch per step. A graph reads its inputs from fixed addresses, so the
+    inputs of a turn are copied there."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

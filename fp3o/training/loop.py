@@ -1,7 +1,7 @@
-"""Training as a function of a plan and seeds: collect, update, evaluate, record, save.
+"""The training loop of a seed block: collect, update, evaluate, record, save.
 
-A resumed run equals an unbroken one to the bit, given the same torch, path and kind of processor. Files in progress
-live in the scratch folder; a finished seed's files are published at the end, run.json last.
+A resumed run equals an uninterrupted one bit for bit, given the same execution (fp3o/training/execution.py) and type of
+processor. While a run is going its files are in the scratch folder; at the end they are published, run.json last.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fp3o.training import memory
 from fp3o.training.allocator import reuse_freed_memory
 from fp3o.training.compiling import WORK
 from fp3o.training.evaluate import Evaluator
-from fp3o.training.execution import ComputePath, choose
+from fp3o.training.execution import Execution, choose
 from fp3o.training.progress import Progress
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collected, Collector
@@ -40,11 +40,11 @@ from fp3o.training.state import named, overwrite
 from fp3o.training.update import Learner
 
 RESTARTED = "environments restarted since the last resume"
-SECONDS_BETWEEN_SAVES = 90.0  # kill -9 loses at most this or one iteration
+SECONDS_BETWEEN_SAVES = 90.0  # kill -9 loses at most this much work, or one iteration
 
 
 class RunResult(NamedTuple):
-    """What became of one seed."""
+    """How the run of one seed ended."""
 
     seed: int
     folder: Path
@@ -58,25 +58,26 @@ def train(
     scratch_root: Path,
     *,
     device: str = "auto",
-    path: str = "auto",
+    mode: str = "auto",
     threads: int = 1,
     allow_path_change: bool = False,
     progress: Progress | None = None,
     timings: Path | None = None,
 ) -> list[RunResult]:
-    """Train all seeds side by side, from scratch or from where the last process stopped.
+    """Train all seeds side by side, from the start or from the saved state.
 
-    timings: a file to be written anew, one row per iteration of this process: seconds of its phases.
+    device, mode: the options --device and --path of `fp3o train`; threads: CPU threads of the simulators; timings: a
+    file to be written anew, with the seconds of each phase, one row per iteration of this process.
     """
     torch.set_num_threads(1)
     reuse_freed_memory()
     with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:
         if folder.seeds:
-            run = Run(plan, folder, choose(plan, device, path, threads), allow_path_change)
+            trainer = BlockTrainer(plan, folder, choose(plan, device, mode, threads), allow_path_change)
             try:
-                run.go(interrupt, progress, timings)
+                trainer.go(interrupt, progress, timings)
             finally:
-                run.close()
+                trainer.close()
             folder.discard_scratch()
         results = []
         for seed in folder.requested:
@@ -85,10 +86,10 @@ def train(
         return results
 
 
-class Run:
-    """One seed block in training."""
+class BlockTrainer:
+    """Trains the seeds of one block side by side."""
 
-    def __init__(self, plan: Plan, folder: RunFolder, path: ComputePath, allow_path_change: bool) -> None:
+    def __init__(self, plan: Plan, folder: RunFolder, execution: Execution, allow_path_change: bool) -> None:
         self.plan, self.folder, self.settings = plan, folder, plan.settings
         self.seeds = folder.seeds
         notes: list[str] = []
@@ -97,20 +98,20 @@ class Run:
             with _start_afresh_by_deleting(folder.block):
                 saved = checkpoint.load(folder.resume_path)
                 checkpoint.require(saved[1], self._identity(), folder.resume_path)
-            path = self._same_path(path, saved[1]["path"], allow_path_change, notes)
-        self.path = path
+            execution = self._same_execution(execution, saved[1]["path"], allow_path_change, notes)
+        self.execution = execution
         cell, settings = plan.cell, plan.settings
         memory.check_environments(plan, len(self.seeds))
         self.env = make(
             cell.domain,
             cell.task,
             len(self.seeds) * settings.rollout_threads,
-            threads=path.threads,
+            threads=execution.threads,
             options=plan.options,
         )
         try:
             check_agents(plan, self.env.spec.agents)
-            memory.check(plan, self.env.spec, len(self.seeds), path.device)
+            memory.check(plan, self.env.spec, len(self.seeds), execution.device)
         except UserError:
             self.env.close()
             raise
@@ -121,20 +122,22 @@ class Run:
             cell.algorithm,
             settings,
             self.seeds,
-            device=path.device,
-            compiler=path.compiler,
-            stepper=path.stepper,
+            device=execution.device,
+            compiler=execution.compiler,
+            stepper=execution.stepper,
         )
-        self.collector = Collector(self.env, self.learner, settings, path.compiler, path.acting, path.policy)
+        self.collector = Collector(
+            self.env, self.learner, settings, execution.compiler, execution.acting, execution.policy
+        )
         self.evaluator = Evaluator(
             cell,
             plan.options,
             self.learner.actor,
             len(self.seeds),
             settings.evaluation_episodes,
-            path.threads,
-            path.acting,
-            path.policy,
+            execution.threads,
+            execution.acting,
+            execution.policy,
         )
         self.iteration = 0
         self.diverged: dict[int, dict[str, Any]] = {}
@@ -152,10 +155,10 @@ class Run:
         else:
             self._restore(*saved)
 
-    # The run ---------------------------------------------------------------------------------------------------------
+    # Training --------------------------------------------------------------------------------------------------------
 
     def go(self, interrupt: Interrupt, progress: Progress | None, timings: Path | None) -> None:
-        """Iterate to the end; publish every seed."""
+        """Train to the end, then publish every seed's run."""
         clock = Clock(timings, self.volatile["seconds"])
         settings, started, saved_at = self.settings, time.monotonic(), time.monotonic()
         steps_each = settings.rollout_length * settings.rollout_threads
@@ -164,7 +167,7 @@ class Run:
         if progress is not None:
             progress.begin(self.iteration * steps_each)
             resumed = f"; goes on after iteration {self.iteration}" if self.iteration else ""
-            progress.say(f"updates {self.path.mode} on {self.path.device}: {self.path.reason}{resumed}")
+            progress.say(f"updates {self.execution.mode} on {self.execution.device}: {self.execution.reason}{resumed}")
         while self.iteration < self.plan.iterations and len(self.diverged) < len(self.seeds):
             with self._timed("rollout"):
                 collected = self.collector.collect(self.seeds, self.iteration)
@@ -177,7 +180,7 @@ class Run:
                     self._evaluate((self.iteration + 1) * steps_each, progress)
             clock.write(self.iteration)
             self.iteration += 1
-            interrupt.hold()  # Everything is compiled, and there is something to save.
+            interrupt.hold()  # From now on there is something to save.
             if progress is not None:
                 progress.advance(self.iteration * steps_each)
             self.volatile["seconds"]["total"] = begun + time.monotonic() - started
@@ -193,7 +196,7 @@ class Run:
         self._publish()
 
     def _record(self, collected: Collected, numbers: dict[str, list[float]], steps_each: int) -> None:
-        """One row of iterations.csv per seed; a replica whose numbers are not finite ends here."""
+        """Append a row to each seed's iterations.csv; a replica with a number that is not finite is marked diverged."""
         running = self.learner.stepper.running.tolist()
         for replica, seed in enumerate(self.seeds):
             if seed in self.diverged:
@@ -224,7 +227,7 @@ class Run:
             progress.evaluated(env_steps, scores, "win rate" if self.env.spec.has_wins else "return")
 
     def _final(self) -> None:
-        """Score the final policy on more episodes, where the cell asks for it."""
+        """Play the episodes of final.csv with the final policies, where the settings ask for it."""
         count = self.settings.final_episodes
         if not verify.has_final(asdict(self.settings)) or len(self.diverged) == len(self.seeds):
             return
@@ -234,8 +237,8 @@ class Run:
             self.learner.actor,
             len(self.seeds),
             count,
-            self.path.threads,
-            policy=self.path.policy,
+            self.execution.threads,
+            policy=self.execution.policy,
         )
         parameters = self.learner.stepper.parameters
         results = evaluator.run(parameters.trunk, parameters.head, self.seeds, "final", 0)
@@ -248,7 +251,7 @@ class Run:
                 log.close()
 
     def _finite(self, seed: int, episodes: Sequence[Episode]) -> bool:
-        """Whether a policy was scored by numbers; one that was not has diverged, whatever its parameters are."""
+        """Whether all returns are finite; otherwise the seed is marked diverged."""
         if all(np.isfinite(episode.total_return) for episode in episodes):
             return True
         self.diverged[seed] = {"iteration": min(self.iteration, self.plan.iterations - 1), "quantity": "evaluation"}
@@ -261,7 +264,7 @@ class Run:
         return {"cell": self.plan.cell.id, "digest": self.plan.digest, "seeds": list(self.seeds)}
 
     def _save(self) -> None:
-        """The whole state, atomically; the CSV files up to here are on disk before it."""
+        """Write the resume file atomically, after forcing the CSV files to disk."""
         self._measure()
         tensors: dict[str, Any] = dict(named(self.learner.stepper.state))
         tensors |= {f"collector.{k}": v for k, v in self.collector.state_dict().items()}
@@ -274,16 +277,16 @@ class Run:
             "offsets": offsets,
             "checksums": checksums,
             "diverged": {str(seed): where for seed, where in self.diverged.items()},
-            "path": asdict(self.path),
+            "path": asdict(self.execution),
             "volatile": self.volatile,
         }
         checkpoint.save(self.folder.resume_path, tensors, metadata)
 
     def _measure(self) -> None:
-        """Peak memory over all processes of the run, and worker processes that had to be restarted."""
+        """Update peak memory and the note on restarted environments in `volatile`."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self.volatile["memory_mib"] = max(self.volatile["memory_mib"], round(peak, 1))
-        if self.path.device == "cuda":
+        if self.execution.device == "cuda":
             gpu = round(torch.cuda.max_memory_allocated() / 2**20, 1)
             self.volatile["peak_gpu_mib"] = max(self.volatile["peak_gpu_mib"] or 0.0, gpu)
             # All that is taken of the GPU: of this process, context included, if it is alone there.
@@ -310,14 +313,14 @@ class Run:
         if self.env.spec.exact_resume:
             self.env.load_state_dict(parts["environment."])
         else:
-            # The simulator cannot save its state: fresh episodes, and hidden states with them.
+            # The simulator cannot save its state: start new episodes and reset the GRU states.
             self.env.reset(self._slot_seeds(self.iteration))
             self.collector.restart()
         with _start_afresh_by_deleting(self.folder.block):
             self._open_logs(metadata["offsets"], metadata.get("checksums", {}))
 
     def _open_logs(self, offsets: dict[str, list[int]], checksums: dict[str, list[str]]) -> None:
-        """New files, or those of the saved state up to its offsets; states of older versions have no checksums."""
+        """Start new CSV files or (with offsets) continue those of the saved state; older states have no checksums."""
 
         def log(seed: int, name: str, place: int, columns: Sequence[str] | None) -> CsvLog:
             where, key = self.folder.scratch(seed) / name, str(seed)
@@ -329,12 +332,12 @@ class Run:
         self.iterations = {s: log(s, records.ITERATIONS, 0, None) for s in self.seeds}
         self.evaluations = {s: log(s, records.EVALUATIONS, 1, records.EVALUATION_COLUMNS) for s in self.seeds}
 
-    def _same_path(self, chosen: ComputePath, saved: dict[str, Any], allow: bool, notes: list[str]) -> ComputePath:
-        """The path the run began on; anything else changes the last bits and must be allowed.
+    def _same_execution(self, chosen: Execution, saved: dict[str, Any], allow: bool, notes: list[str]) -> Execution:
+        """The execution that the run began with; UserError if it is not possible here, unless a change is allowed.
 
-        Another kind of processor changes them too, but is no reason to stop a job that its cluster moved: it is noted.
+        Another type of processor may change the last bits too, but would stop jobs that a cluster moves: it is noted.
         """
-        begun = ComputePath(**saved)
+        begun = Execution(**saved)
         if begun.possible:
             if begun.processor not in ("", chosen.processor):
                 notes.append(f"processor changed at a resume: {begun.processor} before")
@@ -364,7 +367,7 @@ class Run:
             self.folder.publish(seed, self._document(seed, scratch))
 
     def _policy(self, place: int) -> dict[str, torch.Tensor]:
-        """The final policy, critic and normaliser of one replica: complete for every kind of sharing."""
+        """The tensors of checkpoint.safetensors: actor, critic and value normaliser of one replica."""
         stepper = self.learner.stepper
         trunk, head, critic = (p[place].detach().cpu() for p in stepper.parameters)
         tensors = {"actor.trunk": trunk, "actor.head": head, "critic": critic}
@@ -388,7 +391,7 @@ class Run:
             "environment": self.env.identity(),
             "versions": records.installed_versions(),
             "git": records.git_state(),
-            "path": self.path.record(),
+            "path": self.execution.record(),
             "exact_resume": self.env.spec.exact_resume,
             "score": records.score_summary(
                 scratch / records.EVALUATIONS, scratch / records.FINAL if where is None else None
@@ -418,7 +421,7 @@ class Run:
 
 @contextmanager
 def _start_afresh_by_deleting(folder: Path) -> Iterator[None]:
-    """A saved state that cannot be used: say how to go on without it."""
+    """Add to a UserError how to start without the saved state, which cannot be used."""
     try:
         yield
     except UserError as error:
@@ -444,6 +447,6 @@ class Clock:
 
 
 def machine_kind() -> str:
-    """What ran it, in words, without a host's name."""
+    """`host` of run.json: cores, architecture and GPU, without the machine's name."""
     gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
     return f"{os.cpu_count()} cores {platform.machine()}{gpu}"

@@ -1,8 +1,8 @@
-"""How much memory a run needs, estimated before anything of its size is allocated.
+"""Estimates how much memory a run needs, before anything large is allocated.
 
-The parts are those that grow with settings: rollout buffers, what a minibatch's gradient keeps, networks with their
-optimisers, environments. Measured on SMAC's bane_vs_bane with five seeds: 5.3 GiB, estimated 5.5; with the minibatch
-in one piece 13.7, estimated 13.5 (docs/smac-engine.md has the command).
+The parts are those that grow with settings: rollout buffers, activations kept for a minibatch's gradient, networks with
+their optimisers, environments. Measured on SMAC's bane_vs_bane with five seeds: 5.3 GiB, estimated 5.5; with the
+minibatch in one piece 13.7, estimated 13.5 (docs/smac-engine.md has the command).
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ def _refuse(plan: Plan, parts: Mapping[str, int], seeds: int, there: int, place:
 def machine_bytes() -> int:
     """Memory of this machine, or what its control group allows this process."""
     text = Path("/proc/meminfo").read_text() if Path("/proc/meminfo").exists() else ""
-    found = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemTotal:")]
+    limits = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemTotal:")]
     for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         limit = Path(name).read_text().strip() if Path(name).exists() else ""
         if limit.isdigit():
-            found.append(int(limit))
-    return min(found, default=1 << 62)
+            limits.append(int(limit))
+    return min(limits, default=1 << 62)

@@ -1,6 +1,6 @@
-"""Adam and gradient-norm clipping on flat buffers [R, P, size], with a mask over rows.
+"""Adam and gradient-norm clipping on flat buffers [R, P, size], for some of their rows.
 
-Plain Adam on a stack would be wrong: rows that do not learn in a turn would drift on their momentum.
+Plain Adam on the whole buffer would be wrong: rows that do not learn in a turn would still move by their momentum.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Moments(NamedTuple):
 
 
 def adam_(parameters: Tensor, gradient: Tensor, moments: Moments, rate: float, eps: float, rows: Tensor) -> None:
-    """One step in place for the rows [R, P] that learn; all others, and their moments, stay as they are."""
+    """One Adam step, in place, for the rows [R, P] bool that learn; other rows and their moments do not change."""
     steps = moments.steps + 1
     first = moments.first.lerp(gradient, 1 - BETA1)
     second = moments.second * BETA2 + (1 - BETA2) * gradient * gradient
-    # 1 − βᵗ as expm1: exact for small t, and (unlike a power) the same bits for a seed alone and in a stack.
+    # 1 − βᵗ by expm1: accurate for small t and, unlike a power, with the same bits for a seed alone and beside others.
     scale = -rate / torch.expm1(steps * math.log(BETA1))
     denominator = second.sqrt() / (-torch.expm1(steps * math.log(BETA2))).sqrt()[..., None] + eps
     learns = rows[..., None]
@@ -44,10 +44,10 @@ def adam_(parameters: Tensor, gradient: Tensor, moments: Moments, rate: float, e
 
 
 def squared_norm(gradient: Tensor) -> Tensor:
-    """Per row: [R, P, size] → [R, P]."""
+    """Squared norm of each row: [R, P, size] → [R, P]."""
     return (gradient * gradient).sum(-1)
 
 
 def clip_factor(norm: Tensor, largest: float) -> Tensor:
-    """What gradients of this norm are multiplied by."""
+    """The factor by which gradients with this norm are scaled, so that it does not exceed `largest`."""
     return (largest / (norm + NORM_EPSILON)).clamp(max=1.0)

@@ -1,4 +1,4 @@
-"""What a user sees while a run is going: a bar on a terminal, now and then a line elsewhere, TensorBoard if asked."""
+"""Progress of a run: a bar on a terminal, a line now and then in a log file, TensorBoard on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.text import Text
 
 from fp3o.errors import UserError
 
-# Lines in a log file: often enough to see that it lives, seldom enough to read.
+# Of a log file.
 _SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -41,7 +41,7 @@ class Progress:
         self._bar: RichProgress | None = None
         self._last_evaluation = ""
         self._steps = 0
-        self._begun = (0.0, 0)  # time and steps at which this process started: a resumed run has a head start
+        self._begun = (0.0, 0)  # time and steps at which this process started (steps > 0 in a resumed run)
         self._compiling: tuple[float, int] | None = None  # since when, and the number of the program
         self._last_line = -_SECONDS_BETWEEN_LINES
         self._writers: dict[int, Any] = {}
@@ -74,14 +74,14 @@ class Progress:
             writer.close()
 
     def begin(self, steps: int) -> None:
-        """Steps per seed already behind us when a run is resumed."""
+        """Set the number of steps per seed that a resumed run starts from."""
         self._steps = steps
         self._begun = (self._clock(), steps)
         if self._bar is not None:
             self._bar.reset(self._task, completed=steps, total=self.total_steps)
 
     def compiling(self, number: int) -> None:
-        """The program of this number is being compiled; rates begin after the iteration that needs it."""
+        """Show that the program with this number is being compiled; rates do not count the iteration that needs it."""
         since = self._clock() if self._compiling is None else self._compiling[0]
         self._compiling = since, number
         if self._bar is not None:
@@ -91,7 +91,7 @@ class Progress:
             self.say(f"{self.label}: {self._rate_text()}")
 
     def advance(self, steps: int) -> None:
-        """Now at this many steps per seed."""
+        """Set the number of steps per seed."""
         self._steps = steps
         if self._compiling is not None:
             self._compiling = None
@@ -112,25 +112,25 @@ class Progress:
             self.say(", ".join(part for part in parts if part))
 
     def evaluated(self, steps: int, scores: Mapping[int, float], name: str = "return") -> None:
-        """The evaluation of each seed, shown with the next step forward."""
+        """Set each seed's score of the last evaluation; shown at the next `advance`."""
         values = list(scores.values())
         self._last_evaluation = f"{name} {sum(values) / len(values):.5g} at {steps:,}"
         for seed, value in scores.items():
             self.scalars(seed, steps, {f"evaluation/{name}": value})
 
     def scalars(self, seed: int, steps: int, values: Mapping[str, float | int | None]) -> None:
-        """Named numbers for TensorBoard; without it, nothing: the CSV files have them all."""
+        """Write named numbers to TensorBoard if it was asked for."""
         if self._writer_class is None or self._tensorboard is None:
             return
         if seed not in self._writers:
-            # purge_step: events a killed process wrote beyond the resume point disappear from the charts.
+            # purge_step: TensorBoard drops events that a killed process wrote after its last save.
             self._writers[seed] = self._writer_class(str(self._tensorboard / f"seed-{seed}"), purge_step=steps)
         for name, value in values.items():
             if value is not None:
                 self._writers[seed].add_scalar(name, value, steps)
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line above the bar."""
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
@@ -154,7 +154,7 @@ class Progress:
 
 
 class _RateColumn(ProgressColumn):
-    """A text that is asked for whenever the bar is drawn."""
+    """A column of the bar whose text is computed whenever it is drawn."""
 
     def __init__(self, text: Callable[[], str]) -> None:
         super().__init__(Column(no_wrap=True))

@@ -1,6 +1,6 @@
-"""Everything random: counter-based generators keyed by seed, purpose and time, so there is no state to save.
+"""Random numbers of training: counter-based generators keyed by seed, purpose and time, so that no state is saved.
 
-A seed alone and the same seed in a stack draw the same numbers, because each replica has its own generator.
+Each replica has its own generator, so that a seed trained alone and beside others draws the same numbers.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ STREAMS = ("initialisation", "actions", "minibatches", "turns")
 
 
 def generator(seed: int, stream: str, *time: int) -> np.random.Generator:
-    """The generator of one seed for one purpose at one time (iteration, turn, …)."""
+    """The generator of a seed for a purpose (one of STREAMS) at a time: iteration, turn, …"""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, STREAMS.index(stream), *time])))
 
 
 class Draws:
-    """Random decisions of one iteration's update, for all replicas."""
+    """The random numbers of one iteration's update, for all replicas."""
 
     def __init__(self, seeds: Sequence[int], iteration: int, device: torch.device | str = "cpu") -> None:
         self._seeds, self._iteration, self._device = seeds, iteration, device
@@ -28,12 +28,15 @@ class Draws:
         self._turn, self._minibatches = -1, self._turns
 
     def uniform(self, *shape: int) -> Tensor:
-        """[R, *shape] in [0, 1)."""
+        """Uniform numbers in [0, 1), [R, *shape]."""
         draws = np.stack([g.random(shape, dtype=np.float32) for g in self._turns])
         return torch.from_numpy(draws).to(self._device)
 
     def permutations(self, turn: int, epoch: int, count: int, units: int) -> Tensor:
-        """[R, count, units]: an order of the samples for each of `count` agents, in the given epoch of a turn."""
+        """Random orders of units for an epoch of a turn, one for each of `count` agents: [R, count, units].
+
+        To be called once per epoch, in order.
+        """
         if turn != self._turn:
             self._turn = turn
             self._minibatches = [generator(s, "minibatches", self._iteration, turn) for s in self._seeds]

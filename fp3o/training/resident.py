@@ -1,6 +1,7 @@
-"""Acting and valuing where the learner is: everything lies at fixed addresses, so that a GPU replays it as one graph.
+"""Policies that act, and critics that evaluate a rollout, on the learner's device instead of the CPU.
 
-A lock-step is one copy in, one graph, one copy out. The same classes run without a graph, on any device.
+All tensors are at fixed addresses, so that a GPU can replay a step as one CUDA graph: one copy in, one graph, one copy
+out. The same classes also run without a graph, on any device.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ ALIGNMENT = 16  # bytes; more than any element needs
 
 
 class Packed:
-    """Named arrays in one buffer on the host and one on the device: a single copy moves them all."""
+    """Named arrays in one buffer on the host and in one on the device, so that a single copy transfers them all."""
 
     def __init__(self, shapes: Mapping[str, tuple[tuple[int, ...], torch.dtype]], device: torch.device) -> None:
         sizes = {name: math.prod(shape) * dtype.itemsize for name, (shape, dtype) in shapes.items()}
         total = sum(_aligned(size) for size in sizes.values())
-        # A GPU reads and writes pinned memory by itself, while the CPU goes on.
+        # Pinned memory: the GPU copies it while the CPU does other work.
         self._host = torch.zeros(total, dtype=torch.uint8, pin_memory=device.type == "cuda")
         self._device = torch.zeros(total, dtype=torch.uint8, device=device)
         self.arrays: dict[str, NDArray[Any]] = {}
@@ -55,7 +56,7 @@ def _aligned(size: int) -> int:
 
 
 class ResidentPolicy(Policy):
-    """A policy whose weights, recurrent state and its history never leave the device."""
+    """A policy whose weights, recurrent states and their history stay on the device."""
 
     def __init__(
         self,
@@ -147,7 +148,8 @@ class ResidentPolicy(Policy):
 
     @torch.no_grad()
     def step(self, samples: bool) -> None:
-        """From the host's inputs to the host's outputs; samples: actions by the noise given, otherwise the mode."""
+        """One step, from inputs on the host to outputs on the host; samples: draw actions from the given noise, else
+        take the distribution's mode."""
         self._inputs.upload()
         given = self._inputs.tensors
         if self.history is not None and self.hidden is not None:
@@ -168,7 +170,7 @@ class ResidentPolicy(Policy):
 
 
 class Scanned(NamedTuple):
-    """What a critic with a GRU makes of a rollout."""
+    """Outputs of a critic with a GRU for a whole rollout."""
 
     value: Tensor  # [R, T, N, A]
     next_value: Tensor  # [R, N, A] of the state after the last step
@@ -177,8 +179,8 @@ class Scanned(NamedTuple):
 
 
 class Scan:
-    """A critic's GRU along a rollout of T steps: what does not depend on the state is computed for all steps at once,
-    the state step by step."""
+    """Runs a critic with a GRU along a rollout of T steps. What does not depend on the GRU's state is computed for all
+    steps at once, the state step by step."""
 
     def __init__(
         self,
@@ -195,7 +197,7 @@ class Scan:
         owners = 1 if critic.sharing.trunks == 1 else agents  # networks side by side, as `select` gives them
         self._folded = (replicas, owners, agents // owners, slots)
         rows = (replicas, owners, agents // owners * slots)
-        # One step more than the rollout: it values the state after the last. State t is the one before step t.
+        # One step more than the rollout has, for the value after its last step. State t is that before step t.
         self._inputs = torch.zeros(steps + 1, *rows, 3 * width, device=device)
         self._keep = torch.zeros(steps + 1, *rows, 1, device=device)
         self._states = torch.zeros(steps + 2, *rows, width, device=device)
@@ -214,7 +216,8 @@ class Scan:
         keep_last: Tensor,
         hidden: Tensor,
     ) -> Scanned:
-        """state [R, T, N, A, S], keep [R, T, N]; last and keep_last after the last step; hidden [R, A, N, H] before."""
+        """state [R, T, N, A, S] and keep [R, T, N] of the rollout; last [R, N, A, S] and keep_last [R, N] after its
+        last step; hidden [R, A, N, H] before its first."""
         times, (replicas, owners, each, slots) = self.steps, self._folded
         self._load(layers)
         inputs = self._inputs.view(times + 1, *self._folded, -1)
@@ -248,21 +251,21 @@ class Scan:
                 self._weights[name] = layers[name].clone(memory_format=torch.contiguous_format)
 
     def _gate_inputs(self, layers: dict[str, Tensor], state: Tensor) -> Tensor:
-        """Of states [R, t, N, A, S]: [t, R, P, A/P, N, 3H]."""
+        """The GRU gates' contributions from inputs [R, t, N, A, S], as [t, R, P, A/P, N, 3H]."""
         replicas, owners, each, slots = self._folded
         rows = state.permute(0, 3, 1, 2, 4).reshape(replicas, owners, -1, state.shape[-1])
-        found = gate_inputs(layers, rows).view(replicas, owners, each, state.shape[1], slots, -1)
-        return found.permute(3, 0, 1, 2, 4, 5)
+        gates = gate_inputs(layers, rows).view(replicas, owners, each, state.shape[1], slots, -1)
+        return gates.permute(3, 0, 1, 2, 4, 5)
 
     @torch.no_grad()
     def step(self) -> None:
-        """The state one step on."""
+        """Compute the next state."""
         state = self._advance(self._weights, self._inputs, self._keep, self._states, self._time)
         self._time.add_(1)
         self._states.index_copy_(0, self._time, state[None])
 
 
 def advance(weights: dict[str, Tensor], inputs: Tensor, keep: Tensor, states: Tensor, time: Tensor) -> Tensor:
-    """The GRU's state after step `time` [1], from what is known of all steps."""
+    """The GRU's state after step `time` [1], from the inputs, masks and states of all steps."""
     now, mask, before = (x.index_select(0, time)[0] for x in (inputs, keep, states))
     return gru_step(weights, now, before * mask)

@@ -1,7 +1,7 @@
-"""Collecting a rollout: one stacked policy acts in R × N environments at once; values are computed once at the end.
+"""Collecting a rollout: the policies of R replicas act in R × N environments; values are computed at the end.
 
-Small networks act on the CPU, where a lock-step costs about 0.1 ms and several processes sharing a GPU do not wait for
-one another; the GPU gets one upload per iteration. Recurrent ones act on the GPU if there is one (`resident.py`).
+Small networks act on the CPU: a step of all environments takes about 0.1 ms, processes that share a GPU do not wait for
+one another, and the GPU gets one upload per iteration. Recurrent ones act on the GPU if there is one (`resident.py`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from fp3o.training.update import EVALUATION_ROWS, Learner
 
 
 class Collected(NamedTuple):
-    """A rollout on the learner's device and what happened in it."""
+    """A rollout on the learner's device, and what happened while it was collected."""
 
     rollout: Rollout
     episodes: list[list[Episode]]
     """Episodes that ended, per replica."""
     broken: dict[int, str]
-    """Replicas whose numbers were not finite, and which number."""
+    """Replicas with numbers that are not finite, and which quantity that was."""
 
 
 class Collector:
@@ -54,7 +54,7 @@ class Collector:
         self._value = compiler(learner.critic.value)
         self._scan: Scan | None = None
         if isinstance(self.policy, ResidentPolicy) and settings.recurrent:
-            # The critic itself then serves time limits only: not worth compiling.
+            # The critic is then called for time limits only, which is not worth compiling it.
             self._value = learner.critic.value
             self._scan = Scan(
                 learner.critic,
@@ -80,14 +80,14 @@ class Collector:
         }
         if self._sees_state:
             sizes["state"] = (*agents, spec.state_size)
-        # Pinned memory lets a GPU fetch a buffer while the CPU goes on.
+        # Pinned memory: the GPU copies it while the CPU does other work.
         pinned = learner.device.type == "cuda"
         self._buffers = {name: torch.zeros(size, pin_memory=pinned) for name, size in sizes.items()}
         self.policy.remember(settings.rollout_length, pinned)
         if action.kind == "categorical":
             available = (*agents, action.parameters)
             self._buffers["available"] = torch.ones(available, dtype=torch.bool, pin_memory=pinned)
-        # The same memory as NumPy arrays, time first: a small write costs a third of a tensor's.
+        # Views as NumPy arrays, time first: a small write takes a third of the time of a tensor's.
         self._frames = {name: x.numpy().swapaxes(0, 1) for name, x in self._buffers.items()}
         self.keep = np.zeros((self.replicas, self.slots), np.float32)  # 0: the step to come starts an episode
         critic_hidden = (self.replicas, spec.agents, self.slots, hidden)
@@ -135,7 +135,7 @@ class Collector:
         return Collected(rollout, episodes, broken)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next rollout needs of this one, beside the environments' own state."""
+        """What the next rollout continues from, beside the state of the environments."""
         state: dict[str, Any] = {"keep": self.keep}
         if self.policy.hidden is not None and self.critic_hidden is not None:
             state |= {"hidden_actor": self.policy.hidden, "hidden_critic": self.critic_hidden}
@@ -148,11 +148,11 @@ class Collector:
             self.critic_hidden = state["hidden_critic"].to(self.learner.device)
 
     def restart(self) -> None:
-        """All slots start fresh episodes."""
+        """All slots start new episodes."""
         self.keep = np.zeros_like(self.keep)
 
     def _noise(self, seeds: Sequence[int], iteration: int) -> Tensor:
-        """[T, R, N, A, …]: standard normal for Gaussian actions, uniform for categorical ones."""
+        """Noise for drawing actions, [T, R, N, A, …]: standard normal for Gaussian, uniform for categorical actions."""
         spec = self.env.spec
         shape = (self.settings.rollout_length, self.slots, spec.agents, spec.action.width)
         draws = []
@@ -164,7 +164,7 @@ class Collector:
 
     @torch.no_grad()
     def _finish(self, snapshot: Snapshot, limits: list[Limit]) -> Rollout:
-        """Upload, then log-probabilities and values in one pass each."""
+        """Upload the buffers, then compute log-probabilities and values of the whole rollout."""
         learner, device = self.learner, self.learner.device
         data = {name: x.to(device, non_blocking=True) for name, x in self._buffers.items()}
         state = data.setdefault("state", data["observation"])
@@ -189,7 +189,7 @@ class Collector:
         )
 
     def _bootstrap(self, reward: Tensor, values: Values, hidden: Tensor | None, limit: Limit) -> None:
-        """At a true time limit the value of the last state, discounted, stands in for the rewards to come."""
+        """Add the discounted value of the last state to the reward of a truncated episode's last step."""
         slots = self.replicas * self.slots
         state = torch.zeros(slots, *limit.state.shape[1:], device=reward.device)
         mask = torch.zeros(slots, 1, device=reward.device)
@@ -203,7 +203,7 @@ class Collector:
 
 
 class Limit(NamedTuple):
-    """Slots whose episode the time limit cut off at a step, and their last states."""
+    """Slots whose episode was truncated at a step, and their last states."""
 
     time: int
     slots: NDArray[np.intp]
@@ -211,7 +211,7 @@ class Limit(NamedTuple):
 
 
 class Values:
-    """Critic outputs of a whole rollout, in normalised units."""
+    """Computes critic outputs, in units of the value normaliser, for a whole rollout."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class Values:
         value: Callable[..., tuple[Tensor, Tensor | None]],
         scan: Scan | None = None,
     ) -> None:
-        """value: the critic's, as it is or compiled; scan: passes over a whole rollout in its stead."""
+        """value: `Critic.value`, possibly compiled; scan: used instead for the rollout of a critic with a GRU."""
         flat, rows = learner.stepper.parameters.critic.detach(), learner.sharing.trunk
         identity = rows == tuple(range(len(rows)))
         owners = None if identity else torch.tensor(rows, device=flat.device).expand(len(flat), -1)
@@ -232,7 +232,10 @@ class Values:
     def __call__(
         self, state: Tensor, keep: Tensor, last: Tensor, keep_last: Tensor, hidden: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Values [R, T, N, A], of the state after the last step [R, N, A], and the hidden state before each step."""
+        """Values [R, T, N, A], values after the last step [R, N, A], and GRU states before each step.
+
+        Arguments: critic input and keep of the rollout; the same after the last step; GRU state before the first.
+        """
         replicas, times, slots, agents, _ = state.shape
         if not self._recurrent:
             rows = state.permute(0, 3, 1, 2, 4).reshape(replicas, agents, times * slots, 1, -1)
@@ -258,13 +261,13 @@ class Values:
         return values, final[..., 0].transpose(1, 2).contiguous(), stored
 
     def once(self, state: Tensor, hidden: Tensor | None) -> Tensor:
-        """Values [R, N, A] of single states [R, N, A, S] from the hidden state [R, A, N, H] before them."""
+        """Values [R, N, A] of critic inputs [R, N, A, S], with the GRU state [R, A, N, H] before them."""
         keep = None if hidden is None else torch.ones(*hidden.shape[:3], 1, device=state.device)
         out, _ = self._value(self._layers, state.transpose(1, 2)[:, :, :, None], hidden, keep)
         return out[..., 0].transpose(1, 2).contiguous()
 
     def after(self, stored: Tensor, time: int) -> Tensor:
-        """Hidden state [R, A, N, H] after step `time`, before any reset."""
+        """GRU state [R, A, N, H] after step `time`, before it is reset where an episode ended."""
         if time + 1 < stored.shape[1]:
             return stored[:, time + 1].transpose(1, 2)
         assert self.hidden is not None

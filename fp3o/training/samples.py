@@ -1,7 +1,7 @@
-"""From a rollout to minibatches: the numbers a turn adds to each sample, and the rows that samples stand in.
+"""From a rollout to minibatches: the numbers that a turn adds to each sample, and the row numbers of samples.
 
-A sample is one agent's step. All samples of a rollout form one axis of R·T·N·A rows; a minibatch is a tensor of row
-numbers [R, K, units, L] (K agents, `units` single steps or chunks of L steps along time).
+A sample is one step of one agent. All samples of a rollout are the R·T·N·A rows of one axis; a minibatch is a tensor of
+row numbers [R, K, units, L]: K agents, and as units single steps (L = 1) or chunks of L consecutive steps.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from fp3o.errors import UserError
 
 
 class Samples(NamedTuple):
-    """What a turn adds to the rollout: [R, T, N, A] before packing, [R, K, units, L] of a minibatch."""
+    """The numbers of a sample that losses need: [R, T, N, A] for a rollout, [R, K, units, L] for a minibatch."""
 
-    log_prob: Tensor  # under the rollout policy
+    log_prob: Tensor  # under the policy that collected the rollout
     advantage: Tensor
-    weight: Tensor  # on the advantage
-    value: Tensor  # predicted at rollout, normalised
-    keep: Tensor  # 0 where a step is the first of its episode
+    weight: Tensor  # factor on the advantage
+    value: Tensor  # critic output during the rollout, in units of the value normaliser
+    keep: Tensor  # 0 where a step is the first of its episode, else 1
     returns: Tensor  # critic targets in reward units
-    alive: Tensor
+    alive: Tensor  # 1, or 0 where the agent was dead
 
 
 class Targets(NamedTuple):
-    """The part of `Samples` that the normaliser and the loss weights need."""
+    """The part of `Samples` that is needed for the value normaliser and the loss weights."""
 
     returns: Tensor
     alive: Tensor
 
 
 def pack(context: Context, turn: Turn) -> Tensor:
-    """The fields of `Samples` side by side, [R·T·N·A, fields]: one gather per minibatch fetches them all."""
+    """The `Samples` of a turn as columns of one tensor [R·T·N·A, fields], so that one gather per minibatch suffices."""
     rollout = context.rollout
     weight = torch.ones_like(rollout.log_prob) if turn.weight is None else turn.weight
     samples = Samples(
@@ -57,17 +57,17 @@ def unpack(packed: Tensor, rows: Tensor) -> Samples:
 
 
 def unpack_targets(packed: Tensor, rows: Tensor) -> Targets:
-    """Critic targets and who is alive at `rows`, [R, K, units·L] each."""
+    """The targets at `rows` [R, K, units, L], as [R, K, units·L] each."""
     first = Samples._fields.index("returns")
     picked = packed[:, first:].index_select(0, rows.flatten()).view(*rows.shape, -1)
     return Targets(*(x.flatten(2) for x in picked.unbind(-1)))
 
 
 def unit_rows(rollout: Rollout, settings: Settings) -> Tensor:
-    """Row offsets [units, L] into a replica's [T, N, A]: samples, or chunks along time, environment by environment.
+    """Rows [units, L] of agent 0's samples within a replica: single steps, or chunks of consecutive steps.
 
-    Where chunks do not divide the rollout they straddle environments, which is right only if every rollout starts an
-    episode in every environment: the hidden state is then reset at the seam.
+    Environments follow one another. If the chunk length does not divide the rollout's, chunks continue in the next
+    environment; that is correct only if rollouts start with an episode, as the GRU state is then reset there.
     """
     _, times, slots, agents = rollout.log_prob.shape
     length = settings.chunk_length if settings.recurrent else 1
@@ -84,7 +84,7 @@ def unit_rows(rollout: Rollout, settings: Settings) -> Tensor:
 
 
 def agent_rows(rollout: Rollout, agents: Tensor, units: Tensor, order: Tensor | None) -> Tensor:
-    """Rows [R, K, units, L] of the samples of agents [R, K], in the given order of units [R, K, units]."""
+    """Rows [R, K, units, L] of the samples of agents [R, K]; order [R, K, units]: of the units, None: as they are."""
     replicas, times, slots, count = rollout.log_prob.shape
     offset = torch.arange(replicas, device=units.device) * (times * slots * count)
     base = offset[:, None] + agents  # [R, K]
@@ -92,15 +92,15 @@ def agent_rows(rollout: Rollout, agents: Tensor, units: Tensor, order: Tensor | 
 
 
 def pick(values: Tensor, rows: Tensor) -> Tensor:
-    """Gather rows [R, K, units, L] of a rollout tensor [R, T, N, A, features]."""
+    """A rollout tensor [R, T, N, A, features] at rows [R, K, units, L]: [R, K, units, L, features]."""
     return values.flatten(0, 3).index_select(0, rows.flatten()).view(*rows.shape, -1)
 
 
 def pick_available(available: Tensor | None, rows: Tensor) -> Tensor | None:
-    """Legal choices, where actions are choices."""
+    """`pick` for legal choices, which are None for Gaussian actions."""
     return None if available is None else pick(available, rows)
 
 
 def pick_first(hidden: Tensor | None, rows: Tensor) -> Tensor | None:
-    """The hidden state [R, K, units, H] before the first step of each chunk."""
+    """The GRU state [R, K, units, H] before the first step of each chunk; None without GRU."""
     return None if hidden is None else pick(hidden, rows[..., :1])[:, :, :, 0]

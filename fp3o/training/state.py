@@ -1,7 +1,7 @@
-"""Everything that learning changes, as one value; saving, restoring, remembering and capturing walk over it.
+"""Everything that learning changes, as one value.
 
-A part that is added to `LearnerState` is thereby saved, resumed, snapshotted and kept from a graph's warm-up: no other
-place lists the parts.
+A part that is added to `LearnerState` is thereby saved, resumed, copied by snapshots and restored after the warm-up of
+a CUDA graph: no other place lists the parts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Parameters(NamedTuple):
 
 
 class Optimiser(NamedTuple):
-    """Adam's state of each buffer."""
+    """Adam's state for each of the parameters."""
 
     trunk: Moments
     head: Moments
@@ -33,17 +33,17 @@ class Optimiser(NamedTuple):
 
 
 class LearnerState(NamedTuple):
-    """The state of R replicas. Steps change its tensors in place; their addresses never change."""
+    """The state of R replicas. Steps change the tensors in place, so that their addresses stay the same."""
 
     parameters: Parameters
     moments: Optimiser
     normaliser: Normaliser
     running: Tensor
-    """[R] bool: replicas whose numbers are still finite."""
+    """[R] bool: replicas that have not diverged, that is, whose numbers are all finite."""
 
     @classmethod
     def fresh(cls, initial: Parameters, trunks: int, device: torch.device) -> LearnerState:
-        """Untrained: the given parameters, empty moments and an empty normaliser."""
+        """The state before training: the given parameters, moments and normaliser zero."""
         replicas = initial.trunk.shape[0]
         parameters = Parameters(*(p.to(device).clone().requires_grad_() for p in initial))
         return cls(
@@ -55,13 +55,13 @@ class LearnerState(NamedTuple):
 
 
 def named(tree: Any, name: str = "") -> dict[str, Tensor]:
-    """The tensors of nested named tuples by dotted name, such as `moments.trunk.first`."""
+    """The tensors of nested named tuples by dotted name, such as `moments.trunk.first` (also the names on disk)."""
     if isinstance(tree, Tensor):
         return {name: tree}
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for field, part in tree._asdict().items():
-        found |= named(part, f"{name}.{field}" if name else field)
-    return found
+        tensors |= named(part, f"{name}.{field}" if name else field)
+    return tensors
 
 
 def clone(tree: Any) -> dict[str, Tensor]:

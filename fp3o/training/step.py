@@ -1,6 +1,6 @@
-"""One minibatch step of all replicas as three functions of tensors: count, loss, apply.
+"""One gradient step of all replicas on a minibatch, in three functions of tensors: `count`, `gradients`, `apply`.
 
-They run eagerly, compiled, or (CUDA) captured in a graph; what differs between turns is data, except for `Kind`.
+They run eagerly, compiled, or captured in a CUDA graph. Turns differ in data only, except for what `Kind` lists.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Crew(NamedTuple):
-    """Who takes part in a turn, as tensors: K agents, their parameter rows, and who of them learns."""
+    """The K agents that take part in a turn: their parameter rows, and which of them learn."""
 
-    agents: Tensor  # [R, K]
-    learns: Tensor  # [R, K] float
-    trunk: Tensor  # [R, K] row of each agent
-    head: Tensor  # [R, K]
-    trunk_members: Tensor  # [R, K, trunks] float, learners only
-    head_members: Tensor  # [R, K, heads] float, learners only
-    rows: Tensor  # [R, trunks] bool: rows that move
-    head_rows: Tensor  # [R, heads] bool
-    clip_range: Tensor  # [R, K]
-    others: Tensor | None  # [R, K, K] bool
-    used: Tensor | None  # [R, K, 1, 1, d] float: which action dimensions exist
+    agents: Tensor  # [R, K] agent numbers
+    learns: Tensor  # [R, K] float: 1 for agents that learn
+    trunk: Tensor  # [R, K] parameter row of each agent's trunk and critic
+    head: Tensor  # [R, K] likewise of its head
+    trunk_members: Tensor  # [R, K, trunks] float: 1 where a learning agent uses a trunk
+    head_members: Tensor  # [R, K, heads] float: likewise for heads
+    rows: Tensor  # [R, trunks] bool: rows that the turn changes
+    head_rows: Tensor  # [R, heads] bool: likewise for heads
+    clip_range: Tensor  # [R, K] PPO's ε
+    others: Tensor | None  # [R, K, K] bool, see `Turn.others`
+    used: Tensor | None  # [R, K, 1, 1, d] float: 1 for action dimensions that exist; None: all do
 
 
 class TurnData(NamedTuple):
-    """What all steps of a turn have in common."""
+    """The inputs that all steps of a turn have in common."""
 
     rollout: Rollout
     samples: Tensor  # [R·T·N·A, fields] packed `Samples`
@@ -50,17 +50,18 @@ class TurnData(NamedTuple):
 
 
 class LossWeights(NamedTuple):
-    """Weight of one sample in each loss, so that slices of a minibatch add up; and the normaliser's statistics."""
+    """Weight of one sample of each agent in each loss, so that the losses of a minibatch's slices can be added; and the
+    value normaliser's mean and std of each agent. [R, K] each."""
 
-    policy: Tensor  # [R, K]
-    value: Tensor  # [R, K]
-    sample: Tensor  # [R, K] one over the samples of an agent
-    mean: Tensor  # [R, K]
-    std: Tensor  # [R, K]
+    policy: Tensor
+    value: Tensor
+    sample: Tensor  # 1 / number of samples of the agent
+    mean: Tensor
+    std: Tensor
 
 
 class StepSums(NamedTuple):
-    """What one slice of a minibatch contributes: gradients [R, owners, size], then losses and ratios [R, K]."""
+    """The sums over one slice of a minibatch: gradients [R, owners, size], then losses and ratios [R, K]."""
 
     trunk: Tensor
     head: Tensor
@@ -73,7 +74,7 @@ class StepSums(NamedTuple):
 
 
 class StepStatistics(NamedTuple):
-    """Of one minibatch step. Losses are shares: summed over an owner's agents they are the owner's loss."""
+    """Statistics of one step. The losses of an owner's agents sum up to the owner's loss."""
 
     policy: Tensor  # [R, K]
     entropy: Tensor  # [R, K]
@@ -91,14 +92,14 @@ class Kind(NamedTuple):
     clip_others: float | None
     learn: Literal["both", "actor", "critic"]
     in_order: bool
-    """Agents 0 … A−1: where each agent owns its row no gather of parameters is needed."""
+    """Whether the turn's agents are 0 … A − 1; if each has a row of its own, no parameters need to be gathered."""
 
 
 Step = Callable[[Tensor], StepStatistics]
 
 
 class Stepper:
-    """The state that steps change in place, and the step."""
+    """Takes gradient steps, which change its `LearnerState` in place."""
 
     def __init__(
         self,
@@ -121,14 +122,14 @@ class Stepper:
         self.head_lr = settings.actor_lr * scale
         self._identity_trunk = sharing.trunk == tuple(range(sharing.agents))
         self._identity_head = sharing.head == tuple(range(sharing.agents))
-        # Sums of the statistics over the steps a replica took, and in how many of them actor and critic learned.
+        # Sums over the steps of a replica: the statistics, then the number of steps of its actor and of its critic.
         self.totals = torch.zeros(replicas, len(StepStatistics._fields) + 2, device=device)
         self._whole: Callable[..., StepStatistics] = compiler(self.whole)
         self._count, self._gradients = compiler(self.count), compiler(self.gradients)
         self._apply: Callable[..., StepStatistics] = compiler(self.apply)
 
     def begin(self, turn: TurnData, kind: Kind) -> Step:
-        """What steps of a turn are called with: the rows of their samples."""
+        """The step function of a turn; its argument is the rows of a minibatch."""
 
         def step(rows: Tensor) -> StepStatistics:
             return self.step(turn, kind, rows)
@@ -136,7 +137,7 @@ class Stepper:
         return step
 
     def step(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
-        """One gradient step on the samples at `rows` [R, K, units, L], in slices whose gradients add up."""
+        """One gradient step on the samples at `rows` [R, K, units, L], computed in slices to save memory."""
         units = self.slice_units(rows)
         if units >= rows.shape[2]:
             return self._whole(turn, kind, rows)
@@ -145,19 +146,19 @@ class Stepper:
         return self._apply(StepSums(*(torch.stack(x).sum(0) for x in zip(*parts, strict=True))), turn.crew, kind)
 
     def whole(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
-        """A step without slices, as one program."""
+        """A step without slices: one function, so that it is compiled as one program."""
         weights = self.count(turn, kind, rows)
         return self.apply(self.gradients(turn, kind, weights, rows), turn.crew, kind)
 
     def slice_units(self, rows: Tensor) -> int:
-        """Units per slice: fixed by the cell's `slice_rows`, never by the machine or the number of replicas."""
+        """Units per slice. From the setting `slice_rows` alone, so that results do not depend on the machine."""
         _, agents, units, length = rows.shape
         limit = self.settings.slice_rows
         return units if limit == 0 else max(1, min(units, limit // (agents * length)))
 
     @torch.no_grad()
     def count(self, turn: TurnData, kind: Kind, rows: Tensor) -> LossWeights:
-        """Move the normaliser towards this minibatch's targets; the weight of each sample in the losses."""
+        """Update the value normaliser with this minibatch's targets; returns the loss weights."""
         crew = turn.crew
         returns, alive = unpack_targets(turn.samples, rows)
         owned = crew.trunk_members.sum(1).clamp(min=1) * returns.shape[2]  # [R, trunks] samples per critic
@@ -169,7 +170,7 @@ class Stepper:
                 moves = crew.rows & self.running[:, None] & pooled.isfinite().all(1)
                 self.normaliser.update_(pooled[:, 0], pooled[:, 1], moves)
             mean, std = (x.gather(1, crew.trunk) for x in self.normaliser.statistics())
-        # Pooled over the live samples of a head, averaged over the heads of a trunk, summed over trunks.
+        # The policy loss is a mean over the alive samples of a head, averaged over a trunk's heads, summed over trunks.
         per_head = torch.bmm(alive.sum(-1)[:, None], crew.head_members)[:, 0].clamp(min=1)  # [R, heads]
         heads = (crew.head_members.sum(1) > 0).float() @ self.head_trunk  # [R, trunks] heads that learn
         policy = crew.learns / (per_head.gather(1, crew.head) * heads.gather(1, crew.trunk).clamp(min=1))
@@ -177,23 +178,23 @@ class Stepper:
         return LossWeights(policy, crew.learns / owned.gather(1, crew.trunk), sample, mean, std)
 
     def gradients(self, turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor) -> StepSums:
-        """Gradients of the parameters and the parts of the loss: all add up over slices."""
+        """Gradients of the parameters and the parts of the loss, for the samples of one slice."""
         parameters, owners = self.parameters, self.owners(turn.crew, kind)
         actor = self.actor.rows(parameters.trunk, parameters.head, owners)
         critic = self.critic.rows(parameters.critic, owners.trunk)
         loss, *pieces = self.loss(actor, critic, turn, kind, weights, rows)
-        # With respect to the named parameters, joined afterwards: through the views, every one of them would add a
-        # buffer full of zeros.
+        # With respect to the named parameters, joined afterwards: with respect to the flat buffers, autograd would add
+        # a buffer of zeros for each of their views.
         named = [*actor.values(), *critic.values()]
-        found = torch.autograd.grad(loss, named, allow_unused=True, materialize_grads=True)
+        gradients = torch.autograd.grad(loss, named, allow_unused=True, materialize_grads=True)
         first, second = len(self.actor.trunk_layout.entries), len(actor)
-        trunk = self.actor.trunk_layout.joined(found[:first])
-        head = self.actor.head_layout.joined(found[first:second])
+        trunk = self.actor.trunk_layout.joined(gradients[:first])
+        head = self.actor.head_layout.joined(gradients[first:second])
         sharing = self.actor.sharing
         return StepSums(
             collect(trunk, owners.trunk, sharing.trunks),
             collect(head, owners.head, sharing.heads),
-            collect(self.critic.layout.joined(found[second:]), owners.trunk, sharing.trunks),
+            collect(self.critic.layout.joined(gradients[second:]), owners.trunk, sharing.trunks),
             *pieces,
         )
 
@@ -206,7 +207,8 @@ class Stepper:
         weights: LossWeights,
         rows: Tensor,
     ) -> tuple[Tensor, ...]:
-        """The loss of all replicas (their gradients do not meet), then its parts: `StepSums` from policy on."""
+        """The sum of all replicas' losses (no parameter occurs in two of them), then the fields of `StepSums` from
+        `policy` on."""
         rollout, crew, sample = turn.rollout, turn.crew, unpack(turn.samples, rows)
         epsilon = crew.clip_range[:, :, None, None]
         policy, entropy, value, mean_ratio, outside = (torch.zeros_like(weights.policy) for _ in range(5))
@@ -238,10 +240,11 @@ class Stepper:
 
     @torch.no_grad()
     def apply(self, sums: StepSums, crew: Crew, kind: Kind) -> StepStatistics:
-        """Clip gradient norms per trunk owner and take an Adam step; a replica whose numbers are not finite stops."""
+        """Clip gradient norms per trunk owner and take an Adam step, except in replicas with numbers that are not
+        finite: they have diverged and no longer change."""
         settings, eps = self.settings, self.settings.adam_eps
         trunk, head, critic = sums.trunk, sums.head, sums.critic
-        # Sums over heads of a trunk, not a matrix product, whose rounding depends on the number of replicas.
+        # Summed over a trunk's heads without a matrix product, whose rounding depends on the number of replicas.
         of_heads = (squared_norm(head)[..., None] * self.head_trunk).sum(1)
         actor_norm, critic_norm = (squared_norm(trunk) + of_heads).sqrt(), squared_norm(critic).sqrt()  # [R, trunks]
         statistics = StepStatistics(
@@ -264,7 +267,7 @@ class Stepper:
         return statistics
 
     def owners(self, crew: Crew, kind: Kind) -> Owners:
-        """Rows to gather; none where agent a uses row a and all agents stand in order."""
+        """Parameter rows of the turn's agents; None where nothing needs to be gathered (see `Kind.in_order`)."""
         return Owners(
             None if kind.in_order and self._identity_trunk else crew.trunk,
             None if kind.in_order and self._identity_head else crew.head,
@@ -272,7 +275,7 @@ class Stepper:
 
 
 def summary(statistics: StepStatistics, crew: Crew) -> Tensor:
-    """[R, 7]: losses and norms as a mean over the owners that learn, ratios as a mean over the agents that do."""
+    """The statistics of each replica, [R, 7]: means over owners that learn or, for ratios, over agents that learn."""
     owners = (crew.trunk_members.sum(1) > 0).sum(1).clamp(min=1)  # [R]
     agents = crew.learns.sum(1).clamp(min=1)
     per_agent = ("ratio", "clipped")
@@ -294,7 +297,7 @@ def make_crew(
     clip_range: Tensor,
     others: Tensor | None,
 ) -> Crew:
-    """From agents [R, K] to the tensors a step needs."""
+    """The crew of agents [R, K]; used [A, d]: action dimensions that exist; the other arguments as in `Turn`."""
     device = agents.device
     learns = torch.ones_like(agents, dtype=torch.bool) if learners is None else learners
     trunk = torch.tensor(sharing.trunk, device=device)[agents]

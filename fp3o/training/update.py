@@ -1,6 +1,6 @@
-"""One iteration's update: advantages, then the turns of the algorithm, each some epochs of minibatch steps.
+"""The update of one iteration: advantages, then the algorithm's turns, each with some epochs of minibatch steps.
 
-This loop serves every algorithm, every kind of sharing and any number of seeds.
+The same code for every algorithm, every kind of sharing and any number of seeds.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from fp3o.training.step import (
     make_crew,
 )
 
-# Rows per agent and forward pass where no gradient is kept; a constant, so results never depend on memory.
+# Rows per agent in forward passes without gradient. A constant, so that results do not depend on a machine's memory.
 EVALUATION_ROWS = 4000
 
 
 def networks(spec: EnvSpec, sharing: Sharing, algorithm: str, settings: Settings) -> tuple[Actor, Critic]:
-    """Actor and critic of a cell."""
+    """Shapes and functions of a cell's actors and critics."""
     critic_input = ALGORITHMS[algorithm].critic_input
     size = spec.state_size if critic_input == "state" else spec.observation_size
     width, recurrent = settings.hidden_size, settings.recurrent
@@ -46,7 +46,7 @@ def networks(spec: EnvSpec, sharing: Sharing, algorithm: str, settings: Settings
 
 
 def initialise(actor: Actor, critic: Critic, seeds: Sequence[int]) -> Parameters:
-    """Fresh parameters, each replica from its own generator."""
+    """Initial parameters, drawn for each replica with a random generator of its own."""
     stacks: list[tuple[Tensor, Tensor, Tensor]] = []
     for seed in seeds:
         source = torch.Generator().manual_seed(int(generator(seed, "initialisation").integers(2**62)))
@@ -83,12 +83,12 @@ class Learner:
     def fresh(
         cls, spec: EnvSpec, sharing: Sharing, algorithm: str, settings: Settings, seeds: Sequence[int], **options: Any
     ) -> Learner:
-        """An untrained learner, each replica initialised from its seed; `options` as for the class."""
+        """A learner before training, each replica initialised from its seed; options: of the constructor."""
         initial = initialise(*networks(spec, sharing, algorithm, settings), seeds)
         return cls(spec, sharing, algorithm, settings, initial, **options)
 
     def update(self, rollout: Rollout, draws: Draws) -> dict[str, Tensor]:
-        """All turns of one iteration; returns named numbers [R] for its record."""
+        """Take all turns of one iteration; returns named numbers [R] for iterations.csv."""
         context = self.context(rollout, draws)
         units = unit_rows(rollout, self.settings)
         self._log_ratio = torch.zeros_like(rollout.log_prob)
@@ -114,7 +114,7 @@ class Learner:
         return records
 
     def context(self, rollout: Rollout, draws: Draws) -> Context:
-        """Values in reward units, critic targets and advantages: computed once per iteration."""
+        """What the algorithm can use: values in reward units, critic targets, advantages …"""
         settings = self.settings
         value, next_value = self.denormalise(rollout.value), self.denormalise(rollout.next_value)
         raw = gae(rollout.reward, value, next_value, rollout.continues, settings.gamma, settings.gae_lambda)
@@ -141,30 +141,30 @@ class Learner:
         return value * std + mean
 
     def snapshot(self) -> Callable[[Tensor], None]:
-        """Remember all that learns; the returned function takes the given replicas [R] back to it."""
+        """Copy the learner's state; the returned function sets the given replicas, [R] bool, back to that copy."""
         state = self.stepper.state
         before = clone(state)
 
         def restore(replicas: Tensor) -> None:
-            # A replica that broke meanwhile stays broken.
+            # A replica that has diverged meanwhile stays marked so.
             overwrite(state, before | {"running": state.running.clone()}, replicas)
             self._log_ratio = None
 
         return restore
 
     def log_ratio(self, rollout: Rollout) -> Tensor:
-        """log π/π_k of every stored action, [R, T, N, A], computed as in training: in chunks from stored states."""
+        """log π/π_k of every action in the rollout, [R, T, N, A]; GRUs start from stored states, as in training."""
         if self._log_ratio is None:
             self._evaluate(rollout)
         assert self._log_ratio is not None
         return self._log_ratio
 
     def _take(self, context: Context, turn: Turn, number: int, units: Tensor, draws: Draws) -> None:
-        """All minibatch steps of a turn."""
+        """Take all minibatch steps of a turn; number: of the turn within the iteration."""
         crew, kind = self.crew(turn), Kind(turn.clip, turn.clip_others, turn.learn, turn.agents is None)
         step = self.stepper.begin(TurnData(context.rollout, pack(context, turn), crew), kind)
         count, batches = crew.agents.shape[1], self.settings.minibatches
-        shared = turn.others is not None  # live products need the agents' samples side by side
+        shared = turn.others is not None  # products of current ratios need the same samples of all agents
         for epoch in range(turn.epochs):
             order = draws.permutations(number, epoch, 1 if shared else count, len(units))
             rows = agent_rows(context.rollout, crew.agents, units, order.to(self.device).expand(-1, count, -1))
@@ -175,6 +175,7 @@ class Learner:
         self._log_ratio = None
 
     def crew(self, turn: Turn) -> Crew:
+        """The agents that take part in a turn, with defaults filled in."""
         agents = turn.agents
         if agents is None:
             agents = torch.arange(self.spec.agents, device=self.device).expand(self.replicas, -1)
@@ -184,14 +185,14 @@ class Learner:
         return make_crew(self.sharing, self.used(), agents, turn.learners, turn.go, clip_range, turn.others)
 
     def std(self) -> Tensor | None:
-        """σ of every agent now, [R, 1, 1, A, d]; None for categorical actions."""
+        """Current σ of every agent, [R, 1, 1, A, d]; None for categorical actions."""
         if self.spec.action.kind != "gaussian":
             return None
         psi = self.actor.head_layout.views(self.stepper.parameters.head.detach())["head.log_std"]
         return self.actor.std(psi[:, list(self.sharing.head)]).movedim(1, 3)
 
     def used(self) -> Tensor | None:
-        """Which action dimensions of an agent exist, [A, d]; None where all do."""
+        """1 for action dimensions of an agent that exist, 0 for padding, [A, d]; None where all exist."""
         action = self.spec.action
         if action.used is None:
             return None
@@ -199,7 +200,8 @@ class Learner:
 
     @torch.no_grad()
     def _evaluate(self, rollout: Rollout) -> Tensor:
-        """log-ratios of the whole rollout under the current policy (kept), and the mean exact KL(π ‖ π_k) [R, A]."""
+        """Compute and keep the log ratios of the whole rollout; returns the exact KL(π ‖ π_k), mean over samples [R,
+        A]."""
         everyone = self.crew(Turn(1))
         kind = Kind("own", None, "actor", True)
         units = unit_rows(rollout, self.settings)
@@ -220,7 +222,7 @@ class Learner:
     def compare(
         self, layers: dict[str, Tensor], rollout: Rollout, crew: Crew, old_std: Tensor | None, rows: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """log π/π_k of the actions at `rows`, and KL(π ‖ π_k) of the distributions there, [R, K, units, L] each."""
+        """log π/π_k of the actions at `rows`, and KL(π ‖ π_k), [R, K, units, L] each; old_std: σ of π_k."""
         keep = pick(rollout.keep[..., None, None].expand(*rollout.log_prob.shape, 1), rows)[..., 0]
         new, _ = self.actor.distribution(
             layers,
@@ -235,7 +237,7 @@ class Learner:
         return log_prob - pick(rollout.log_prob[..., None], rows)[..., 0], self.actor.kl(new, before, crew.used)
 
     def _divergence(self, rollout: Rollout, turn: Turn) -> dict[str, Tensor]:
-        """KL of the policy after a turn against the rollout policy, for the agents that learned in it."""
+        """KL(π ‖ π_k) after a turn, for the agents that learned in it; named numbers [R] for iterations.csv."""
         divergence = self._evaluate(rollout)
         if turn.agents is None and turn.learners is None:
             return {f"kl_turn{turn.ordinal}_agent{a}": divergence[:, a] for a in range(self.spec.agents)}

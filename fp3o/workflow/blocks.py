@@ -138,7 +138,7 @@ class Sweep:
         return [block.document(seed) for seed in finished] if self.available else [block.next_mark()]
 
 
-def plan_word(suite: config.Suite, cells: Sequence[str], said: object = None) -> str:
+def plans_digest(suite: config.Suite, cells: Sequence[str], said: object = None) -> str:
     """A hash of the plans and seeds of these cells, and of `said`: whatever else the suite says about an artefact.
 
     A parameter of the rules that make artefacts: Snakemake makes them again when it changes.

@@ -148,7 +148,7 @@ def cell_path(suite: str, cell: str) -> Path:
 
 def cell_summary(suite: config.Suite, cell_id: str) -> dict[str, Any]:
     """The cell's score, its plan and its seeds: planned, existing, diverged."""
-    from fp3o.statistics.scores import Planned, collect, protocol_of  # SciPy: not wanted while the DAG is built.
+    from fp3o.statistics.scores import Planned, collect, scoring_of  # SciPy: not wanted while the DAG is built.
 
     plan, seeds = suite.run(cell_id)
     cell_runs = collect(layout.suite_root(suite.name) / "runs", [Planned(cell_id, plan.digest, seeds)])[0]
@@ -161,7 +161,7 @@ def cell_summary(suite: config.Suite, cell_id: str) -> dict[str, Any]:
         "seeds_planned": list(seeds),
         "seeds_found": [run.seed for run in cell_runs.runs],
         "seeds_diverged": [run.seed for run in cell_runs.runs if run.diverged],
-        "score": protocol_of(cell_id).words,
+        "score": scoring_of(cell_id).words,
         "per_seed": [_rounded(value) for value in cell_runs.scores()],
         "value": _rounded(summary.centre) if summary else None,
         "spread": _rounded(summary.spread) if summary else None,

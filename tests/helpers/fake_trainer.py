@@ -123,7 +123,7 @@ def main() -> None:
     loop = types.ModuleType("fp3o.training.loop")  # In place of the one that imports torch.
     loop.train = train  # type: ignore[attr-defined]
     sys.modules[loop.__name__] = loop
-    cli.print_standing = lambda *_: None  # Needs SciPy, a second per job.
+    cli.print_results = lambda *_: None  # Needs SciPy, a second per job.
     cli.main()
 
 

@@ -49,7 +49,7 @@ def train(
     plan: Plan, folder: Path, seeds: Sequence[int] = (0,), path: str = "eager", allow_path_change: bool = False
 ) -> dict[str, Any]:
     """Train to the end on the CPU; the files (see `files`)."""
-    loop.train(plan, seeds, folder, folder / "scratch", device="cpu", path=path, allow_path_change=allow_path_change)
+    loop.train(plan, seeds, folder, folder / "scratch", device="cpu", mode=path, allow_path_change=allow_path_change)
     return files(folder)
 
 
@@ -62,7 +62,7 @@ def begin(plan: Plan, folder: Path, seeds: Sequence[int] = (0,)) -> None:
             folder,
             folder / "scratch",
             device="cpu",
-            path="eager",
+            mode="eager",
             progress=StopAfter(plan.settings.rollout_length * plan.settings.rollout_threads),
         )
     assert not files(folder)

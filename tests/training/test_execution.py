@@ -25,7 +25,7 @@ from fp3o.networks import stacked
 from fp3o.networks.sharing import sharing
 from fp3o.training import execution
 from fp3o.training.compiling import ahead_of_time, compiled
-from fp3o.training.execution import ComputePath, GraphStepper
+from fp3o.training.execution import Execution, GraphStepper
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collector
 from fp3o.training.step import Compiler, Stepper
@@ -150,7 +150,7 @@ def test_a_rollout_collected_compiled_is_the_eager_one(cell: str) -> None:
     torch._dynamo.reset()
     options = {"episode_limit": 8} if cell == MLP else {}
     plan = tiny_plan(cell, rollout_length=50, recurrent=True, time_limit_is_terminal=False, **options)
-    acting = compiled if torch.cuda.is_available() else ahead_of_time  # as ComputePath.acting chooses
+    acting = compiled if torch.cuda.is_available() else ahead_of_time  # as Execution.acting chooses
     paths = ((eager, eager), (compiled, acting))
     one, other = (collect(plan, *path).rollout._asdict() for path in paths)
     agree([{k: x for k, x in one.items() if x is not None}], [{k: x for k, x in other.items() if x is not None}])
@@ -181,11 +181,11 @@ def test_a_path_is_possible_where_it_gives_the_same_bits(monkeypatch: pytest.Mon
     gpu, has_compiler = False, True
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(execution, "why_not_compiled", lambda: None if has_compiler else "no compiler")
-    eager_path = ComputePath("eager", "cpu", torch.__version__, 1, "")
-    ahead = ComputePath("compiled", "cpu", torch.__version__, 1, "")
-    beside = ComputePath("compiled", "cpu", torch.__version__, 1, "", acts_ahead=False)
-    graph = ComputePath("graph", "cuda", torch.__version__, 1, "", acts_ahead=False)
-    other = ComputePath("eager", "cpu", "0.0", 1, "")
+    eager_path = Execution("eager", "cpu", torch.__version__, 1, "")
+    ahead = Execution("compiled", "cpu", torch.__version__, 1, "")
+    beside = Execution("compiled", "cpu", torch.__version__, 1, "", acts_ahead=False)
+    graph = Execution("graph", "cuda", torch.__version__, 1, "", acts_ahead=False)
+    other = Execution("eager", "cpu", "0.0", 1, "")
     every = (eager_path, ahead, beside, graph, other)
     assert [path.acting for path in every] == [eager_path.acting, ahead_of_time, compiled, compiled, eager_path.acting]
     assert [path.possible for path in every] == [True, True, True, False, False]
@@ -199,7 +199,7 @@ def test_a_run_goes_on_as_it_began_or_says_why_not(tmp_path: Path, monkeypatch: 
     plan = tiny_plan(MLP, 3)
     kept = train_interrupted(plan, tmp_path / "kept", (0,))
     begin(plan, tmp_path / "moved", (0,))
-    monkeypatch.setattr(ComputePath, "possible", False)
+    monkeypatch.setattr(Execution, "possible", False)
     with pytest.raises(UserError, match=r"began eager on cpu with torch .*--allow-path-change") as caught:
         train(plan, tmp_path / "moved", (0,))
     assert "\n" not in str(caught.value)

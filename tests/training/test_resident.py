@@ -26,7 +26,7 @@ from fp3o.runs.interrupt import Interrupted
 from fp3o.training import execution, loop, resident
 from fp3o.training.compiling import compiled
 from fp3o.training.evaluate import Evaluator
-from fp3o.training.execution import ComputePath, place_to_act
+from fp3o.training.execution import Execution, place_to_act
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
 from fp3o.training.rollout import Collector
@@ -168,11 +168,11 @@ def test_where_policies_act() -> None:
 
 def test_a_path_says_where_policies_act(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Files of runs begun before it was noted say nothing: those acted on the CPU."""
-    path = ComputePath("graph", "cuda", torch.__version__, 1, "", acts_on="cuda")
+    path = Execution("graph", "cuda", torch.__version__, 1, "", acts_on="cuda")
     assert (path.policy, path.acting(len), path.record()["acts_on"]) == (ResidentPolicy, len, "cuda")
-    assert ComputePath("graph", "cuda", "2", 1, "", acts_on="cuda-compiled").acting is compiled
+    assert Execution("graph", "cuda", "2", 1, "", acts_on="cuda-compiled").acting is compiled
     older = {name: value for name, value in asdict(path).items() if name != "acts_on"}
-    assert (ComputePath(**older).acts_on, ComputePath(**older).policy) == ("cpu", Policy)
+    assert (Execution(**older).acts_on, Execution(**older).policy) == ("cpu", Policy)
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
@@ -228,7 +228,7 @@ def test_gpu_interrupted_is_unbroken(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def train(name: str, progress: StopAfter | None = None) -> None:
         folder = tmp_path / name
-        loop.train(plan, (0, 1), folder, folder / "scratch", device="cuda", path="eager", progress=progress)
+        loop.train(plan, (0, 1), folder, folder / "scratch", device="cuda", mode="eager", progress=progress)
 
     train("unbroken")
     with pytest.raises(Interrupted):

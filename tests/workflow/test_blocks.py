@@ -11,7 +11,7 @@ from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout
 from fp3o.workflow import blocks, manifest
-from fp3o.workflow.blocks import RETRAIN, Block, Sweep, blocks_of, check_digest, plan_word
+from fp3o.workflow.blocks import RETRAIN, Block, Sweep, blocks_of, check_digest, plans_digest
 
 
 @pytest.fixture
@@ -109,12 +109,12 @@ def test_a_job_of_other_settings_is_refused(block: Block) -> None:
 
 def test_the_word_of_a_plan_changes_with_what_it_says(suite: config.Suite) -> None:
     (first, _), (second, _) = suite.runs()[:2]
-    word = plan_word(suite, [first.cell.id], "caption")
-    assert word == plan_word(suite, [first.cell.id], "caption")
+    word = plans_digest(suite, [first.cell.id], "caption")
+    assert word == plans_digest(suite, [first.cell.id], "caption")
     others = {
-        plan_word(suite, [first.cell.id], "another caption"),
-        plan_word(suite, [second.cell.id], "caption"),
-        plan_word(suite, [first.cell.id, second.cell.id], "caption"),
+        plans_digest(suite, [first.cell.id], "another caption"),
+        plans_digest(suite, [second.cell.id], "caption"),
+        plans_digest(suite, [first.cell.id, second.cell.id], "caption"),
     }
     assert len({word, *others}) == 4
 

@@ -13,7 +13,7 @@ from fp3o.config import load_suite, resolve
 from fp3o.errors import UserError
 from fp3o.runs import layout
 from fp3o.workflow import cost, guard, jobs, machine, manifest
-from fp3o.workflow.blocks import Sweep, plan_word
+from fp3o.workflow.blocks import Sweep, plans_digest
 from fp3o.workflow.code import code_of
 from fp3o.statistics.columns import cells_of
 
@@ -65,7 +65,7 @@ def runs_of_artefact(wildcards):
 
 
 def runs_of_suite(wildcards):
-    return sweep.needs([resolved.cell.id for resolved, _ in planned])
+    return sweep.needs([plan.cell.id for plan, _ in planned])
 
 
 def numbers_read(wildcards):
@@ -97,18 +97,18 @@ def films(wildcards):
 
 
 def plan_of_cell(wildcards):
-    return plan_word(suite, [wildcards.cell])
+    return plans_digest(suite, [wildcards.cell])
 
 
 def plan_of_artefact(wildcards):
     artefact = suite.artefact(wildcards.artefact)
     cells = [cell.id for cell in artefact.cells]
     said = [artefact.name, artefact.caption, artefact.paper, artefact.script, artefact.reads, cells, artefact.seeds]
-    return plan_word(suite, [cell.id for cell in cells_of(suite, artefact)], said)
+    return plans_digest(suite, [cell.id for cell in cells_of(suite, artefact)], said)
 
 
 def plan_of_suite(wildcards):
-    return plan_word(suite, [resolved.cell.id for resolved, _ in planned], suite.raw)
+    return plans_digest(suite, [plan.cell.id for plan, _ in planned], suite.raw)
 
 
 def memory_mb(wildcards, attempt):
