@@ -31,6 +31,8 @@ from fp3o.workflow.blocks import Block
 
 CELL = "matrix/two-step/full/mappo"
 
+each_signal = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+
 
 def call(*arguments: str) -> int:
     """Run the command in this process; its exit code."""
@@ -74,6 +76,15 @@ def replace_loop(monkeypatch: pytest.MonkeyPatch, train: Callable[..., list[Any]
     module = ModuleType("fp3o.training.loop")
     module.train = train  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "fp3o.training.loop", module)
+
+
+def raising(error: BaseException) -> Callable[..., list[Any]]:
+    """A training loop that ends with this error."""
+
+    def train(*_: Any, **__: Any) -> list[Any]:
+        raise error
+
+    return train
 
 
 def test_train_resolves_and_calls_the_loop(
@@ -150,7 +161,7 @@ def test_the_own_folder_is_nobodys_output() -> None:
     assert root / cli.layout.own_root() == root / "runs"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@each_signal
 def test_stopped_while_starting(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -169,7 +180,7 @@ def test_stopped_while_starting(
     assert signal.getsignal(number) is before
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@each_signal
 def test_stopped_while_importing(number: signal.Signals, code: int) -> None:
     script = (
         "import os, sys\n"
@@ -209,10 +220,7 @@ def test_disks_are_one_line(
     error: BaseException,
     message: str,
 ) -> None:
-    def train(*_: Any, **__: Any) -> list[Any]:
-        raise error
-
-    replace_loop(monkeypatch, train)
+    replace_loop(monkeypatch, raising(error))
     assert call("train", CELL, "--seeds", "0", "--out", str(tmp_path)) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("fp3o: ")
@@ -297,7 +305,7 @@ def test_unknown_flags_and_choices_exit_with_two() -> None:
     assert call() == 2
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@each_signal
 def test_interruption_gives_the_resume_hint(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -305,10 +313,7 @@ def test_interruption_gives_the_resume_hint(
     number: signal.Signals,
     code: int,
 ) -> None:
-    def train(*_: Any, **__: Any) -> list[Any]:
-        raise Interrupted(number, "stopped at 100 of 200 steps, saved")
-
-    replace_loop(monkeypatch, train)
+    replace_loop(monkeypatch, raising(Interrupted(number, "stopped at 100 of 200 steps, saved")))
     assert call("train", CELL, "--seeds", "0", "--out", str(tmp_path / "two words")) == code
     shown = capsys.readouterr().err
     assert "fp3o: stopped at 100 of 200 steps, saved\n" in shown
@@ -318,19 +323,13 @@ def test_interruption_gives_the_resume_hint(
 def test_user_errors_of_the_loop_are_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def train(*_: Any, **__: Any) -> list[Any]:
-        raise UserError("seed 0 is already being trained by\nprocess 7")
-
-    replace_loop(monkeypatch, train)
+    replace_loop(monkeypatch, raising(UserError("seed 0 is already being trained by\nprocess 7")))
     assert call("train", CELL, "--out", str(tmp_path)) == 2
     assert capsys.readouterr().err.endswith("fp3o: seed 0 is already being trained by process 7\n")
 
 
 def test_our_own_mistakes_keep_their_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def train(*_: Any, **__: Any) -> list[Any]:
-        raise ZeroDivisionError("ours")
-
-    replace_loop(monkeypatch, train)
+    replace_loop(monkeypatch, raising(ZeroDivisionError("ours")))
     with pytest.raises(ZeroDivisionError, match="ours"):
         cli.main(["train", CELL, "--out", str(tmp_path)])
 

@@ -19,7 +19,7 @@ from fp3o.fields import Scalar
 
 MOST_CELLS = 20_000  # Of all artefacts together; the paper's have 600.
 EVERY_CELL = "all"
-"""As `cells` of an artefact: those that the others name, with the seeds they ask for."""
+"""As `cells` of an artefact: all cells of the other artefacts, with the seeds those ask for."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,21 @@ class Artefact:
 
 @dataclass(frozen=True)
 class Suite:
-    """benchmarks/suites/<name>.yaml: which cells, which seeds, and where it leaves the paper's values."""
+    """benchmarks/suites/<name>.yaml: which cells, which seeds, and where values differ from the paper's."""
 
     name: str
     seed_block: int
+    """Seeds per block."""
     overrides: tuple[tuple[str, Mapping[str, Scalar]], ...]
+    """Patterns of cell ids, and the values for the cells that fit."""
     artefacts: tuple[Artefact, ...]
     raw: Mapping[str, Any]
+    """The content of the file."""
     budget: float = 1.0
     """Fraction of each cell's steps that is trained."""
 
     def overrides_of(self, cell: Cell) -> list[Mapping[str, Scalar]]:
-        """Overrides whose pattern fits the cell, in the file's order; last what the budget leaves of its steps."""
+        """Overrides whose pattern fits the cell, in the file's order; last, the steps that the budget allows."""
         values = [values for pattern, values in self.overrides if fnmatchcase(cell.id, pattern)]
         if self.budget < 1:
             plain = resolve(cell).settings
@@ -72,7 +75,7 @@ class Suite:
         return list(self._runs.values())
 
     def run(self, cell_id: str) -> tuple[Plan, tuple[int, ...]]:
-        """Plan and seeds of one of its cells."""
+        """Plan and seeds of one of the suite's cells."""
         if cell_id not in self._runs:
             raise UserError(
                 f"{cell_id} is not in suite {self.name}; allowed: the cells of benchmarks/suites/{self.name}.yaml"
@@ -94,7 +97,7 @@ class Suite:
         return tuple(cell for cell in self.raw.get("films", ()) if cell in self._runs)
 
     def artefact(self, name: str, kind: str = "") -> Artefact:
-        """An artefact by name, of a given kind where it matters."""
+        """The artefact with this name and (unless "") kind."""
         allowed = {a.name: a for a in self.artefacts if kind in ("", a.kind)}
         if name not in allowed:
             raise unknown(kind or "artefact", name, allowed, f"suite {self.name}")
@@ -135,7 +138,7 @@ def _suite(path: Path) -> Suite:
         if name not in ids and fnmatchcase(name, raw.get("only", "*")):
             raise UserError(f"suite {suite.name}, films: {name} is none of its cells")
     if any(values.get("backend") == "auto" for _, values in overrides):
-        # What is installed would decide which runs count as missing.
+        # It would depend on the machine's packages which runs count as missing.
         raise UserError(
             f"suite {suite.name}: backend auto is for runs by hand; allowed in a suite: embedded, starcraft2"
         )
@@ -143,7 +146,7 @@ def _suite(path: Path) -> Suite:
 
 
 def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
-    """In the file's order; those of which `only` leaves nothing are left out."""
+    """The artefacts in the file's order, without those that have no cell left by `only`."""
     entries = raw["artefacts"]
     shown: dict[str, tuple[Cell, ...]] = {}
     for name, entry in entries.items():
@@ -168,7 +171,10 @@ def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
 
 
 def _read(path: Path, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The file, on top of the suite it extends: its own keys win, artefacts are joined by name."""
+    """The content of the file merged into that of the suite it extends: its own keys win, artefacts are joined by name.
+
+    heirs: suites that extend this one, to notice a circle.
+    """
     raw = read_yaml(path)
     _validate(raw, path)
     base = raw.get("extends")
@@ -183,7 +189,7 @@ def _read(path: Path, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _expand(group: Mapping[str, Any] | str) -> list[Cell]:
-    """A cell id, or lists of tasks, sharings and algorithms to be multiplied (tasks outermost)."""
+    """The cells of a group: one by its id, or the product of lists of tasks, sharings and algorithms."""
     if isinstance(group, str):
         return [Cell.parse(group)]
     return [
@@ -195,7 +201,7 @@ def _expand(group: Mapping[str, Any] | str) -> list[Cell]:
 
 
 def _validate(raw: Mapping[str, Any], path: Path) -> None:
-    """Check a suite against workflow/schemas/suite.schema.yaml; the first fault as one line."""
+    """UserError unless the suite fits workflow/schemas/suite.schema.yaml."""
     import jsonschema  # Slow to import and needed only where a suite is read.
 
     schema = read_yaml(path.parents[2] / "workflow" / "schemas" / "suite.schema.yaml")

@@ -1,4 +1,4 @@
-"""Recording work for a GPU once, to be launched as a whole from then on."""
+"""CUDA graphs: GPU work is recorded once, and then launched as a whole."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Result = TypeVar("Result")
 
 
 def capture(step: Callable[[], Result], undo: Callable[[], object]) -> tuple[torch.cuda.CUDAGraph, Result]:
-    """A graph of one step, and the tensors in which its replays leave their results.
+    """A graph of one step, and the tensors into which its replays write their results.
 
-    Warming up runs the step; undo takes back what it changed, so that nothing of it is left. Capture runs nothing.
+    The step is executed for warm-up, and `undo` must restore what that changes; capturing executes nothing.
     """
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())

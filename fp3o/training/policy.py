@@ -1,4 +1,4 @@
-"""One stacked policy that acts for R × N environments at once, and what an engine takes of its actions."""
+"""Acting: the policies of R replicas compute the actions for R × N environments in one call."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Policy:
         self._layers: dict[str, Tensor] = {}
 
     def _rows(self, owners: tuple[int, ...]) -> Tensor | None:
-        """Rows to gather; none where agent a uses row a."""
+        """Parameter rows of the agents, [R, A]; None where agent a uses row a (nothing to gather)."""
         if owners == tuple(range(self.agents)):
             return None
         return torch.tensor(owners, device=self.device).expand(self.replicas, -1)
 
     def remember(self, steps: int, pinned: bool) -> None:
-        """Keep the hidden state before each step of a rollout, `history` [R, T, N, A, H]."""
+        """From now on keep the GRU state before each step of a rollout, in `history` [R, T, N, A, H]."""
         if self.hidden is not None:
             shape = (self.replicas, steps, self.slots, self.agents, self.actor.hidden_size)
             self.history = torch.zeros(shape, pin_memory=pinned)
@@ -51,25 +51,29 @@ class Policy:
             self.hidden = torch.zeros_like(self.hidden)
 
     def restore(self, hidden: Tensor) -> None:
-        """Go on from a saved recurrent state."""
+        """Set the recurrent state to a saved one."""
         self.hidden = hidden
 
     @torch.no_grad()
     def load(self, trunks: Tensor, heads: Tensor) -> None:
-        """Take over parameters [R, owners, size]; weights derived from them are computed here, not at every step."""
+        """Use these parameters [R, owners, size]; the weights derived from them are computed here, once."""
         rows = self.actor.rows(trunks.detach().to(self.device), heads.detach().to(self.device), self._owners)
         self._layers = {name: x.clone() for name, x in self.actor.layers(rows).items()}
 
     def act(
         self, snapshot: Snapshot, keep: NDArray[np.float32], noise: Tensor | None, time: int = 0
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Distribution parameters and actions, [R, N, A, …], for observations of all R·N slots; no noise: the mode."""
+        """Distribution parameters and actions, [R, N, A, …], for the observations of all R·N slots.
+
+        keep [R, N]: 0 where a slot starts an episode. noise: for drawing actions; None: the distributions' mode. time:
+        number of the step in a rollout.
+        """
         self.begin(snapshot, keep, noise, time)
         return self.finish()
 
     @torch.no_grad()
     def begin(self, snapshot: Snapshot, keep: NDArray[np.float32], noise: Tensor | None, time: int) -> None:
-        """Start a step, number `time` of a rollout; `finish` gives its outcome. On a GPU the CPU is free meanwhile."""
+        """The first half of `act`: start computing. A GPU computes while the CPU does other work."""
         if self._frames is not None and self.hidden is not None:
             self._frames[time] = self.hidden.transpose(1, 2).numpy()
         shape = (self.replicas, self.slots, self.agents, -1)
@@ -82,7 +86,7 @@ class Policy:
         self._found = location.numpy(), action.numpy()
 
     def finish(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What `act` returns, for the step begun last."""
+        """The second half of `act`: wait for the results and return them."""
         assert self._found is not None
         return self._found
 
@@ -95,7 +99,7 @@ class Policy:
         keep: Tensor,
         noise: Tensor | None,
     ) -> tuple[Tensor, ...]:
-        """One step of all agents: location, action and, with GRUs, the hidden state after it.
+        """One step of all agents: location (see `Distribution`), action and, with GRUs, the hidden state after it.
 
         keep [R, N] is 0 where a slot starts an episode.
         """
@@ -120,9 +124,9 @@ NONE = np.empty(0, np.intp)
 def playable(
     spec: ActionSpec, location: NDArray[Any], action: NDArray[Any], snapshot: Snapshot
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Actions [N, A, …] an engine takes, from [R, N, A, …], and slots whose policy gave no finite distribution.
+    """Actions [R·N, A, …] for the engine, from [R, N, A, …], and the slots whose numbers are not finite.
 
-    Those do nothing, or the first thing that is legal: a diverged replica must not stop the others.
+    Those slots get zeros or the first legal choice: a diverged replica must not stop the others.
     """
     slots, agents = snapshot.alive.shape
     actions = action.reshape(slots, agents, -1)

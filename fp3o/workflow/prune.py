@@ -1,4 +1,4 @@
-"""Behind `fp3o prune`: the one command that removes, after it has listed.
+"""`fp3o prune`: the only command that removes runs; without --delete it lists what it would remove.
 
 prune(suite, delete=False)    superseded and replaced runs, leftovers, stored objects nothing needs; lines to print
 """
@@ -25,7 +25,7 @@ from fp3o.workflow import objects, store
 from fp3o.workflow.objects import STORE, TRACKED, Listing, Setup
 
 LEFTOVERS = (".*.tmp", ".*.partial", ".probe-*")
-"""What a killed `dvc pull`, `fp3o pull` or training leaves beside finished files."""
+"""Files that a killed `dvc pull`, `fp3o pull` or training leaves beside finished ones."""
 LEFTOVER_SECONDS = 3600.0
 
 
@@ -45,9 +45,9 @@ def prune(suite: config.Suite, delete: bool = False) -> list[str]:
     """List what is superseded, one line each; with `delete`, remove it.
 
     A run is superseded by a later one of the same cell and seed with the settings planned now, a run in replaced/ by a
-    later one that is here and unaltered, scratch once all its seeds are finished. What is being trained is spared. An
-    object of artifacts/ goes once neither dvc.lock nor the last commit's needs it, so never in the same breath as its
-    run. Runs saved earlier stay in git's history.
+    later one that is here and unaltered, scratch once all its seeds are finished. What is being trained is left alone.
+    An object of artifacts/ is removed once neither dvc.lock nor that of the last commit names it, so never in the same
+    call as its run. Runs saved earlier stay in git's history.
     """
     root = layout.suite_root(suite.name)
     if suite.name != TRACKED:
@@ -69,8 +69,8 @@ def prune(suite: config.Suite, delete: bool = False) -> list[str]:
 
 
 def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: bool) -> tuple[list[str], set[str]]:
-    """Superseded runs, finished scratch and leftovers of this checkout, and the runs among them."""
-    planned = {resolved.cell.id: resolved.digest for resolved, _ in suite.runs()}
+    """List (and remove) superseded runs, scratch of finished runs and leftovers; the lines to print, and those runs."""
+    planned = {plan.cell.id: plan.digest for plan, _ in suite.runs()}
     runs, scratch = root / "runs", root / "scratch"
     found = {Run(str(p.parents[1].relative_to(runs)), p.parent.name, p.name) for p in runs.glob("*/*/*/*/*/seed-*")}
     found |= {Run("/".join(parts[:4]), parts[4], parts[5]) for parts in (path.split("/") for path in locked)}
@@ -104,7 +104,7 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
 
 
 def _replaced(root: Path, planned: Mapping[str, str], delete: bool) -> list[str]:
-    """Old runs that `fp3o rerun` has kept (fp3o/workflow/replacing.py), each with its age."""
+    """List (and remove) the old runs that `fp3o rerun` has kept (fp3o/workflow/replacing.py), each with its age."""
     kept, runs = root / "replaced", root / "runs"
     lines = []
     for folder in sorted(kept.glob("*/*/*/*/*/seed-*.*")):
@@ -120,7 +120,7 @@ def _replaced(root: Path, planned: Mapping[str, str], delete: bool) -> list[str]
 
 
 def _replaces(run: Run, ended: datetime, runs: Path) -> bool:
-    """Whether a run is here, later than that and unaltered."""
+    """Whether this run is here and unaltered, and ended after the given time."""
     later = _ended(run, runs, {})
     if later is None or later <= ended:
         return False
@@ -132,7 +132,7 @@ def _replaces(run: Run, ended: datetime, runs: Path) -> bool:
 
 
 def _older(run: Run, later: Run, runs: Path, locked: Listing) -> bool:
-    """Whether a run ended before the one that replaces it; where that cannot be told, it did not."""
+    """Whether a run ended before the one that replaces it; False where that is not known."""
     ended, replaced = (_ended(each, runs, locked) for each in (run, later))
     return ended is not None and replaced is not None and ended < replaced
 
@@ -155,7 +155,7 @@ def _ended(run: Run, runs: Path, locked: Listing) -> datetime | None:
 
 @contextlib.contextmanager
 def _unlocked(folder: Path, seeds: list[str], delete: bool) -> Iterator[bool]:
-    """Whether none of these seeds is being trained; while they are removed, none can start."""
+    """Whether none of these seeds is being trained; with `delete` their locks are held, so that none can start."""
     held: list[Lock] = []
     try:
         try:
@@ -189,7 +189,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _leftovers(runs: Path, delete: bool) -> list[str]:
-    """Files of killed writers; a young one may have a living writer."""
+    """List (and remove) files of killed writers; younger ones may still be being written."""
     lines = []
     for path in sorted(path for pattern in LEFTOVERS for path in runs.rglob(pattern)):
         if path.is_file() and path.stat().st_mtime < time.time() - LEFTOVER_SECONDS:
@@ -214,7 +214,7 @@ def _size(folder: Path) -> int:
 
 
 def _needed_by_last_commit(where: Setup) -> set[str]:
-    """Objects of the runs in the committed dvc.lock: whoever clones must find them."""
+    """Objects that the committed dvc.lock names, which clones of the repository need."""
     place = "the last commit's dvc.lock"
     name = objects.listing_name(objects.committed(objects.LOCK), place)
     files = objects.listing(name, where)
@@ -224,7 +224,7 @@ def _needed_by_last_commit(where: Setup) -> set[str]:
 
 
 def _prune_store(needed: set[str], delete: bool) -> list[str]:
-    """Objects in artifacts/ that nothing needs."""
+    """List (and remove) objects in artifacts/ that are not needed."""
     wanted = {objects.object_path(STORE, name) for name in needed}
     unneeded = [path for path in sorted((STORE / "files" / "md5").glob("??/*")) if path not in wanted]
     lines = [f"{path} ({path.stat().st_size / 1e6:.1f} MB)" for path in unneeded]
