@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from fp3o.config import Cell
 from fp3o.statistics import aggregate
 from fp3o.statistics.intervals import adjust, equivalent, mean_interval, summarise, welch
 from fp3o.statistics.scores import CellRuns, Run, scoring_of
@@ -66,16 +67,29 @@ SHARINGS = ("full", "partial", "none")
 # --- Tests that several claims use --------------------------------------------------------------------------------
 
 
-def scores_of(data: SuiteRuns, cell: str) -> list[float]:
-    """Scores of a cell, one per seed; empty where it was not run or deviates from the paper's settings."""
+def scores_of(data: SuiteRuns, cell: str, steps: int | None = None) -> list[float]:
+    """Scores of a cell, one per seed, or what they were after `steps`; empty where it was not run or deviates from the
+    paper's settings."""
     cell_runs = data.cells.get(cell)
-    return [] if cell_runs is None or cell_runs.deviations else cell_runs.scores()
+    if cell_runs is None or cell_runs.deviations:
+        return []
+    return (cell_runs if steps is None else cell_runs.until(steps)).scores()
 
 
 def available(data: SuiteRuns, pairs: Sequence[Pair]) -> list[tuple[list[float], list[float]]]:
-    """The scores of both cells, for every pair in which each has at least two seeds."""
-    both = [(scores_of(data, a), scores_of(data, b)) for a, b in pairs]
+    """The scores of both cells, for every pair in which each has at least two seeds.
+
+    On some maps the paper trains longer the less is shared: such a pair is compared at the steps that both have.
+    """
+    both = [tuple(scores_of(data, cell, common_steps(data, pair)) for cell in pair) for pair in pairs]
     return [(a, b) for a, b in both if len(a) > 1 and len(b) > 1]
+
+
+def common_steps(data: SuiteRuns, pair: Pair) -> int | None:
+    """Environment steps of the shorter training of the two; None where they are equally long."""
+    cells = [data.cells[cell] for cell in pair if cell in data.cells]
+    steps = {int(run.document["settings"]["total_steps"]) for cell in cells for run in cell.runs}
+    return min(steps) if len(steps) > 1 else None
 
 
 def rank_sum(samples: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[float, float]:
@@ -96,12 +110,19 @@ def rank_sum(samples: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tupl
 
 def better(data: SuiteRuns, pairs: Sequence[Pair], what: str) -> Finding:
     """Whether A scores higher than B, over all pairs (A, B) that exist."""
-    samples = available(data, pairs)
+    cut = {pair: common_steps(data, pair) for pair in pairs if available(data, [pair])}
+    unequal = ", ".join(f"{Cell.of(a).task} {steps / 1e6:g} M" for (a, _), steps in cut.items() if steps)
+    note = f" (unequal budgets, compared at the steps both have: {unequal})" if unequal else ""
+    return higher(available(data, pairs), len(pairs), what, note)
+
+
+def higher(samples: Sequence[tuple[Sequence[float], Sequence[float]]], needed: int, what: str, note: str) -> Finding:
+    """Whether the first of each pair of samples is the higher one: those of `needed` pairs that exist."""
     if not samples:
-        return Finding("not run", "", 0, len(pairs))
+        return Finding("not run", "", 0, needed)
     chance, p = rank_sum(samples)
     verdict: ClaimVerdict = "undecided" if p >= ALPHA else "supported" if chance > 0.5 else "contradicted"
-    return Finding(verdict, f"{what}: P = {chance:.2f}, {_p(p)}", len(samples), len(pairs))
+    return Finding(verdict, f"{what}: P = {chance:.2f}, {_p(p)}{note}", len(samples), needed)
 
 
 def _p(value: float) -> str:
@@ -218,6 +239,8 @@ def divergence_grows(data: SuiteRuns) -> Finding:
 
 
 MATCHING_SIZES = (100, 200, 500, 1000)
+MATCHING_TASKS = ("smac/2c_vs_64zg", "mamujoco/reacher-2x1")
+"""The paper's examples of agents that are alike and of agents that are not."""
 
 
 def matching(cell: CellRuns) -> tuple[int, int]:
@@ -233,7 +256,7 @@ def matching(cell: CellRuns) -> tuple[int, int]:
 
 def matching_rises(data: SuiteRuns) -> Finding:
     """Whether the matching degree rises with the rollout size: Cochran–Armitage test for every task and sharing."""
-    places = [f"{task}/{sharing}" for task in ("mamujoco/reacher-2x1", "smac/2c_vs_64zg") for sharing in SHARINGS]
+    places = [f"{task}/{sharing}" for task in MATCHING_TASKS for sharing in SHARINGS]
     scores: list[float] = []
     for place in places:
         names = [f"{place}/fp3o-rollout-{size}" for size in MATCHING_SIZES]
@@ -245,6 +268,65 @@ def matching_rises(data: SuiteRuns) -> Finding:
     rising, falling = sum(z > 1.96 for z in scores), sum(z < -1.96 for z in scores)
     verdict: ClaimVerdict = "contradicted" if falling else "supported" if rising == len(places) else "undecided"
     return Finding(verdict, f"rises in {rising}, falls in {falling} of {len(scores)} places", len(scores), len(places))
+
+
+def degrees(data: SuiteRuns, cell: str) -> list[float]:
+    """The matching degree of each seed."""
+    if cell not in data.cells or data.cells[cell].deviations:
+        return []
+    counts = [matching(CellRuns(data.cells[cell].planned, (run,))) for run in data.cells[cell].runs]
+    return [agree / total for agree, total in counts if total]
+
+
+def better_matching(data: SuiteRuns, a: str, b: str, sharings: Sequence[Pair], what: str) -> Finding:
+    """Whether the matching degree is higher on task `a` than on `b`, under the first and second of `sharings`."""
+    both = [
+        (degrees(data, f"{a}/{first}/fp3o-rollout-{size}"), degrees(data, f"{b}/{second}/fp3o-rollout-{size}"))
+        for first, second in sharings
+        for size in MATCHING_SIZES
+    ]
+    return higher([(x, y) for x, y in both if len(x) > 1 and len(y) > 1], len(both), what, "")
+
+
+def matching_by_sharing(data: SuiteRuns) -> Finding:
+    """Whether sharing raises the matching degree on 2c_vs_64zg and lowers it on Reacher."""
+    alike, unlike = MATCHING_TASKS
+    return together(
+        [
+            *(better_matching(data, alike, alike, [(s, "none")], f"2c_vs_64zg, {s} over none") for s in SHARINGS[:2]),
+            *(better_matching(data, unlike, unlike, [("none", s)], f"Reacher, none over {s}") for s in SHARINGS[:2]),
+        ]
+    )
+
+
+def best_without_full_sharing(data: SuiteRuns) -> Finding:
+    """In how many tasks × algorithms of MAMuJoCo full sharing is not the best: binomial test against the 2 of 3 that
+    chance gives. A tie with full sharing counts against the claim."""
+    places = [(task, label) for label in ("fp3o", "happo", "mappo", "ippo") for task in MAMUJOCO]
+    best = []
+    for task, label in places:
+        scores = [scores_of(data, f"mamujoco/{task}/{sharing}/{label}") for sharing in SHARINGS]
+        if all(len(values) > 1 for values in scores):
+            full, *others = (round(summarise(values, "mean").centre, 1) for values in scores)
+            best.append(max(others) > full)
+    if not best:
+        return Finding("not run", "", 0, len(places))
+    p = float(scipy.stats.binomtest(sum(best), len(best), 2 / 3).pvalue)
+    many = sum(best) > len(best) * 2 / 3
+    verdict: ClaimVerdict = "undecided" if p >= ALPHA else "supported" if many else "contradicted"
+    text = f"best in {sum(best)} of {len(best)} (2 of 3 by chance; paper: 20 of 24, p = 0.127); {_p(p)}"
+    return Finding(verdict, text, len(best), len(places))
+
+
+def strongest(data: SuiteRuns, domain: str, tasks: Sequence[str], sharing: str, label: str) -> Finding:
+    """Whether a baseline scores higher than each of the other two under this sharing."""
+    others = [other for other in ("happo", "mappo", "ippo") if other != label]
+    return together(
+        [
+            better(data, rows_of(label, other, [(domain, tasks)], [sharing]), f"{label.upper()} over {other.upper()}")
+            for other in others
+        ]
+    )
 
 
 def trend(counts: Sequence[tuple[int, int]], doses: Sequence[float]) -> float:
@@ -452,6 +534,67 @@ CLAIMS: tuple[Claim, ...] = (
                 )
             ]
         ),
+    ),
+    # C12, C20 and C21 are on cost: cost.py.
+    Claim(
+        "C22",
+        "HAPPO is the strongest baseline on MAMuJoCo without parameter sharing",
+        "table_MAMuJoCo_results",
+        lambda d: strongest(d, "mamujoco", MAMUJOCO, "none", "happo"),
+    ),
+    Claim(
+        "C23",
+        "MAPPO is the strongest baseline on SMAC under full sharing",
+        "section_Performances_on_SMAC",
+        lambda d: strongest(d, "smac", SMAC, "full", "mappo"),
+    ),
+    Claim(
+        "C24",
+        "On MAMuJoCo most algorithms are best under partial or no sharing",
+        "table_MAMuJoCo_results",
+        best_without_full_sharing,
+    ),
+    Claim(
+        "C25",
+        "On SMAC MAPPO is best under full sharing",
+        "section_Performances_on_SMAC",
+        lambda d: together(
+            [
+                better(d, [(f"smac/{t}/full/mappo", f"smac/{t}/{sharing}/mappo") for t in SMAC], f"full over {sharing}")
+                for sharing in ("partial", "none")
+            ]
+        ),
+    ),
+    Claim(
+        "C26",
+        "The matching degree is higher on 2c_vs_64zg, whose agents are alike, than on Reacher",
+        "fig_matching_degree",
+        lambda d: better_matching(d, *MATCHING_TASKS, [(s, s) for s in SHARINGS], "2c_vs_64zg over Reacher"),
+    ),
+    Claim(
+        "C27",
+        "Parameter sharing raises the matching degree on 2c_vs_64zg and lowers it on Reacher",
+        "fig_matching_degree",
+        matching_by_sharing,
+    ),
+    Claim(
+        "C28",
+        "HAPPO and A2PO vary more over seeds than MAPPO under full sharing",
+        "fig_appendix_stability_test",
+        lambda d: together(
+            [
+                less_spread(
+                    d, rows_of("mappo", x, [("smac", ("3s5z",))], ["full"]), 1.0, f"MAPPO varies less than {x.upper()}"
+                )
+                for x in ("happo", "a2po")
+            ]
+        ),
+    ),
+    Claim(
+        "C29",
+        "FP3O ends with better results than CoPPO",
+        "fig_coppo",
+        lambda d: better(d, rows_of("fp3o", "coppo", [("smac", MORE_SMAC)], ["full"]), "FP3O over CoPPO"),
     ),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -136,6 +136,15 @@ class CellRuns:
         chosen = reduction or scoring_of(self.cell).reduction
         values = [reduce(run, chosen) for run in self.runs]
         return [value for value in values if value is not None]
+
+    def until(self, steps: int) -> CellRuns:
+        """The cell as if training had ended after so many environment steps; scored by its evaluations up to there."""
+        runs = []
+        for run in self.runs:
+            early = run.curve.env_steps <= steps
+            cut = Curve(run.curve.env_steps[early], run.curve.value[early])
+            runs.append(replace(run, curve=cut, final_episodes=None))
+        return replace(self, runs=tuple(runs))
 
     def summary(self) -> Summary | None:
         """Mean or median over seeds, as the domain's scoring rule says; None where nothing was run."""
