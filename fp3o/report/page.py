@@ -104,6 +104,7 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
         "tables": tables,
         "costs": costs,
         "figures": pictures,
+        "empty": [a.name for a in data.suite.artefacts if a.kind == "figure" and a.name not in shown],
         "sections": {artefact.paper: artefact.name for artefact in data.suite.artefacts if artefact.name in shown},
         "curves": curves,
         "seeds": sorted({seed for found in curves.values() for seed in found["seeds"]}, key=int),
@@ -139,10 +140,10 @@ def film_of(folder: Path | None, cell: str) -> str:
 
 
 def figures_of(data: SuiteRuns, folder: Path | None) -> Iterator[Figure]:
-    """The suite's figures that were drawn, with the engine that fought the battles shown."""
+    """The suite's figures that were drawn and show something, with the engine that fought the battles shown."""
     for artefact in data.suite.artefacts:
         path = folder / f"{artefact.name}.png" if folder and artefact.kind == "figure" else None
-        if path is not None and path.is_file():
+        if path is not None and path.is_file() and (artefact.reads or any(cell.runs for cell in data.of(artefact))):
             engine = battles_by(data.of(artefact))
             yield Figure(artefact.name, artefact.caption + (f" ({engine})" if engine else ""), address(path))
 

@@ -50,6 +50,7 @@ def page(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around
     film.write_bytes(b"RIFF")
     common = ["--suite", "paper", "--runs", str(root / "runs")]
     one_figure.main([*common, "--artefact", "figure-mamujoco", "--out", str(root / "figures")])
+    (root / "figures" / "figure-mpe.png").write_bytes(b"empty panels")
     report.main([*common, "--cost", str(root / "cost.csv"), "--out", str(root / "index.html")])
     return root / "index.html"
 
@@ -104,6 +105,7 @@ def test_the_page_says_what_was_found(page: Path) -> None:
     assert "n = 4/5" in text
     assert "n = 5, 1 diverged" in text
     assert "fp3o train smac/3s5z/full/happo --suite paper" in text
+    assert 'name="whole"/>' in text  # compared: the end of training is shown larger
     assert "Measured on cpu" in text[text.index('id="table-cost"') :]
 
 
@@ -117,6 +119,14 @@ def test_what_was_run_comes_first_and_what_was_not_is_folded(page: Path) -> None
     assert Reader(text).unfolded.count("not run") == 3
     assert "<summary>Not run: 17 of 18 rows</summary>" in text
     assert re.search(r"<summary>Not run: C2, C3, .*C27, C28, C29</summary>", text)
+
+
+def test_figures_without_a_run_are_named_not_shown(page: Path) -> None:
+    """The folder has one with runs and one without; nothing else was drawn."""
+    text = page.read_text()
+    assert '<figure id="figure-mamujoco">' in text
+    assert 'id="figure-mpe"' not in text
+    assert re.search(r"Not drawn: .*figure-mpe", text)
 
 
 def test_a_control_is_not_grey_and_difficulty_and_agents_are_shown(page: Path) -> None:
@@ -153,6 +163,7 @@ def test_text_is_escaped(tmp_path: Path, write_run: Any) -> None:
     text = report.page(SuiteRuns(suite, tmp_path))
     assert "<script>alert" not in text
     assert text.count("&lt;script&gt;alert(1)") >= 4
+    assert 'name="whole" checked' in text  # nothing is compared: the whole of learning is shown
     shown = environment().from_string('<script id="x">{{ value | tojson }}</script>').render(value=evil)
     assert shown.count("</script>") == 1
 
