@@ -93,16 +93,16 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
         rows.setdefault(result.name.row, []).append(result)
     pictures = list(figures_of(data, figures))
     shown = {table.name for table in tables} | {picture.name for picture in pictures}
+    shown |= {artefact.name for artefact in data.suite.artefacts if artefact.kind == "cost"}
     context = {
         "title": data.suite.raw["title"],
         "suite": data.suite.name,
-        "plan": data.suite,
         "card": scorecard(data, costs),
         "tasks": [Task(row, found, chart([r.cell for r in found], curves)) for row, found in rows.items()],
         "results": results,
         "missing": [cell.cell for cell in data.cells.values() if not cell.runs],
         "tables": tables,
-        "costs": costs,
+        "cost": sheets.costs(data.suite, costs),
         "figures": pictures,
         "empty": [a.name for a in data.suite.artefacts if a.kind == "figure" and a.name not in shown],
         "sections": {artefact.paper: artefact.name for artefact in data.suite.artefacts if artefact.name in shown},

@@ -143,6 +143,7 @@ def test_claims_link_to_their_section_and_their_cells(page: Path) -> None:
     claims = page.read_text().partition('<tr id="claim-C1">')[2].partition("</tr>")[0]
     assert f'<a href="#{SECTION}">' in claims
     assert '<a href="#table-mamujoco">table_MAMuJoCo_results</a>' in claims
+    assert '<a href="#table-cost">table_appendix_computational1</a>' in page.read_text()
 
 
 def test_same_bytes_again(page: Path, tmp_path: Path) -> None:
