@@ -12,13 +12,11 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from fp3o.config import Artefact, Cell, algorithm_colour, algorithm_title
-from fp3o.statistics.intervals import mean_interval
+from fp3o.statistics.curves import band
 from fp3o.statistics.published import scores
 from fp3o.statistics.scores import CellRuns, battles_by, scoring_of
 from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
@@ -39,41 +37,6 @@ def colour(label: str) -> str:
 
 def dashes(label: str) -> str:
     return "--" if "-" in label else "-"
-
-
-class Band(NamedTuple):
-    """A cell's curve over seeds."""
-
-    env_steps: NDArray[np.float64]  # [E]
-    centre: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    n: NDArray[np.int64]
-
-
-def band(cell: CellRuns) -> Band | None:
-    """Mean with its 95 % t interval; for win rates median with quartiles. No smoothing."""
-    curves = [run.curve for run in cell.runs if len(run.curve.value)]
-    if not curves:
-        return None
-    steps = np.unique(np.concatenate([curve.env_steps for curve in curves]))
-    centre, low, high, n = [], [], [], []
-    for step in steps:
-        # All seeds are evaluated at the same steps; one that diverged is missing from there on, and n says so.
-        values = [
-            float(curve.value[np.searchsorted(curve.env_steps, step)]) for curve in curves if step in curve.env_steps
-        ]
-        if scoring_of(cell.cell).statistic == "median":
-            bottom, middle, top = np.quantile(values, [0.25, 0.5, 0.75])
-        else:
-            interval = mean_interval(values)
-            middle = np.mean(values)
-            bottom, top = (interval.low, interval.high) if len(values) > 1 else (middle, middle)
-        centre.append(middle)
-        low.append(bottom)
-        high.append(top)
-        n.append(len(values))
-    return Band(steps, np.array(centre), np.array(low), np.array(high), np.array(n))
 
 
 CURVE_HEADER = ("cell", "env_steps", "n", "centre", "low", "high", "published")

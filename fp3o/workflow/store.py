@@ -216,7 +216,7 @@ def _stage_in_git(message: str, wanted: Mapping[str, str], where: Setup, suite: 
     if away := guard.not_pulled(suite):
         notes.append(f"tables not staged: {len(away)} runs are not here (`fp3o pull`, then `snakemake available`)")
     else:
-        shown += [root / name for name in ("metrics.json", "scorecard.json", "tables", "cost", "cost.csv")]
+        shown += [root / name for name in ("metrics.json", "curves", "scorecard.json", "tables", "cost", "cost.csv")]
     shown = [path for path in shown if path.exists()]
     paths = list(shown)
     if where.in_git:

@@ -105,6 +105,7 @@ def copy_repository(path: Path) -> None:
     (path / ".dvc").mkdir()
     for entry in ("config", ".gitignore"):
         shutil.copy(ROOT / ".dvc" / entry, path / ".dvc" / entry)
+    shutil.copytree(ROOT / ".dvc" / "plots", path / ".dvc" / "plots")
     shutil.copy(HERE / "small_paper.yaml", path / "benchmarks" / "suites" / "paper.yaml")
 
 

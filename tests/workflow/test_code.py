@@ -11,7 +11,19 @@ from harness import ROOT, Checkout
 
 from fp3o.workflow.code import code_of
 
-RULES = ("cell", "table", "manifest", "metrics", "scorecard", "scores", "cost", "table_cost", "figure", "html")
+RULES = (
+    "cell",
+    "table",
+    "manifest",
+    "metrics",
+    "curves",
+    "scorecard",
+    "scores",
+    "cost",
+    "table_cost",
+    "figure",
+    "html",
+)
 
 
 def test_modules_are_found_through_packages_and_functions(tmp_path: Path) -> None:

@@ -74,6 +74,18 @@ def test_repro_is_a_no_op_and_never_deletes_runs(saved: Checkout) -> None:
     assert len(saved.documents()) == 30
 
 
+def test_plots_show_and_diff_have_one_curve_per_cell(saved: Checkout, tmp_path: Path) -> None:
+    other = clone(saved, tmp_path / "clone")  # Nothing is pulled.
+    shown = json.loads(other.run("dvc", "plots", "show", "--json").stdout)["data"]
+    assert len(shown) == len({run.rsplit("/", 2)[0] for run in saved.documents()})
+    (battle,) = shown["results/paper/curves/smac_3s5z_full.csv"]
+    drawn = {point["algorithm"] for point in battle["content"]["data"]["values"]}
+    assert drawn == {"fp3o", "happo"}
+    assert battle["content"]["encoding"]["color"]["field"] == "algorithm"
+    shown = json.loads(other.run("dvc", "plots", "diff", "HEAD", "--json").stdout)
+    assert "errors" not in shown
+
+
 def test_metrics_diff_shows_the_changed_cells_alone(saved: Checkout) -> None:
     saved.edit(
         "benchmarks/tasks.yaml", "ant-2x4:\n        settings: {clip: 0.2", "ant-2x4:\n        settings: {clip: 0.3"

@@ -4,6 +4,7 @@ localrules:
     table,
     manifest,
     metrics,
+    curves,
     scorecard,
     scores,
 
@@ -76,6 +77,22 @@ rule metrics:
         plan=plan_of_suite,
     shell:
         f"{PYTHON} -m fp3o.workflow.manifest metrics --suite {quoted(SUITE)} > {{log:q}} 2>&1"
+
+
+rule curves:
+    input:
+        runs_of_suite,
+        code_of("fp3o.statistics.curves"),
+    output:
+        directory(f"{ROOT}/curves"),
+    log:
+        f"{ROOT}/logs/curves.log",
+    conda:
+        "../../environment.yml"
+    params:
+        plan=plan_of_suite,
+    shell:
+        f"{PYTHON} -m fp3o.statistics.curves --suite {quoted(SUITE)} --out {{output:q}} > {{log:q}} 2>&1"
 
 
 rule scorecard:

@@ -1,0 +1,79 @@
+"""Learning curves over seeds, and their files for `dvc plots`: one per row of a table, one curve per algorithm.
+
+python -m fp3o.statistics.curves --suite paper --out results/paper/curves
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp3o.config import Cell
+from fp3o.statistics.intervals import mean_interval
+from fp3o.statistics.scores import CellRuns, scoring_of
+from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
+
+HEADER = ("algorithm", "env_steps", "score")
+
+
+class Band(NamedTuple):
+    """A cell's curve over seeds."""
+
+    env_steps: NDArray[np.float64]  # [E]
+    centre: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    n: NDArray[np.int64]
+
+
+def band(cell: CellRuns) -> Band | None:
+    """Mean with its 95 % t interval; for win rates median with quartiles. No smoothing."""
+    curves = [run.curve for run in cell.runs if len(run.curve.value)]
+    if not curves:
+        return None
+    steps = np.unique(np.concatenate([curve.env_steps for curve in curves]))
+    centre, low, high, n = [], [], [], []
+    for step in steps:
+        # All seeds are evaluated at the same steps; one that diverged is missing from there on, and n says so.
+        values = [
+            float(curve.value[np.searchsorted(curve.env_steps, step)]) for curve in curves if step in curve.env_steps
+        ]
+        if scoring_of(cell.cell).statistic == "median":
+            bottom, middle, top = np.quantile(values, [0.25, 0.5, 0.75])
+        else:
+            interval = mean_interval(values)
+            middle = np.mean(values)
+            bottom, top = (interval.low, interval.high) if len(values) > 1 else (middle, middle)
+        centre.append(middle)
+        low.append(bottom)
+        high.append(top)
+        n.append(len(values))
+    return Band(steps, np.array(centre), np.array(low), np.array(high), np.array(n))
+
+
+def files(data: SuiteRuns) -> dict[str, str]:
+    """Content by name: `<domain>_<task>_<sharing>.csv` for every row in which something was run."""
+    rows: dict[str, list[tuple[str, str, str]]] = {}
+    for cell in data.cells.values():
+        name, found = Cell.of(cell.cell), band(cell)
+        if found is not None:
+            points = zip(found.env_steps, found.centre, strict=True)
+            rows.setdefault(str(name.row).replace("/", "_"), []).extend(
+                (name.label, f"{step:.0f}", f"{score:.6g}") for step, score in points
+            )
+    return {f"{row}.csv": csv_text(HEADER, lines) for row, lines in rows.items()}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser("Learning curves of a suite.", out="folder")
+    chosen = arguments.parse_args(argv)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    for name, text in files(load(chosen)).items():
+        write(chosen.out / name, text)
+
+
+if __name__ == "__main__":
+    as_command(main)
