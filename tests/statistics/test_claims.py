@@ -161,7 +161,7 @@ def test_the_numbers_of_claims_have_no_gaps(tmp_path: Path) -> None:
 
 def test_strongest_baselines_and_final_results(tmp_path: Path, write_run: Any, scores_around: Any) -> None:
     """HAPPO leads the other baselines without sharing on one task; that says nothing of full sharing or of SMAC."""
-    for label, centre in {"happo": 4000, "mappo": 3000, "ippo": 2000}.items():
+    for label, centre in {"happo": 4000.0, "mappo": 3000.0, "ippo": 2000.0}.items():
         for seed, score in enumerate(scores_around(centre, 100)):
             write_run(tmp_path, f"mamujoco/hopper-3x1/none/{label}", seed, score)
     assert finding("C22", tmp_path).words == "supported so far, 2 of 12"
