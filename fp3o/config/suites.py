@@ -27,7 +27,8 @@ class Artefact:
     """A table or figure and what it is made from."""
 
     name: str
-    kind: Literal["table", "figure", "cost"]
+    kind: Literal["table", "figure", "cost", "facts"]
+    """facts: a table of what the code itself says (its settings, say), beside the paper's; it has no cells."""
     cells: tuple[Cell, ...]
     """Cells whose runs it shows; of `cost`, cells that are timed by themselves."""
     seeds: tuple[int, ...]
@@ -43,7 +44,7 @@ class Artefact:
     @property
     def numbers(self) -> str:
         """The CSV file that holds what it shows, below results/<suite>/."""
-        return {"table": f"tables/{self.name}.csv", "figure": f"figures/{self.name}.csv", "cost": "cost.csv"}[self.kind]
+        return {"figure": f"figures/{self.name}.csv", "cost": "cost.csv"}.get(self.kind, f"tables/{self.name}.csv")
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,10 @@ def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
         if reads and reads not in tables:
             raise unknown("table", reads, tables, f"suite {suite}, artefacts/{name}/reads")
         cells = trained if whole else shown[name]
-        seeds = () if whole else parse_seeds(str(entry.get("seeds", raw["seeds"])))
-        if cells or shown.get(reads):
+        # Facts are about all cells: a suite of some of them leaves them out.
+        facts = entry["kind"] == "facts" and "only" not in raw
+        seeds = () if whole or facts else parse_seeds(str(entry.get("seeds", raw["seeds"])))
+        if cells or facts or shown.get(reads):
             texts = (entry.get("caption", ""), entry.get("paper", ""), entry.get("script", Artefact.script))
             artefacts.append(Artefact(name, entry["kind"], cells, seeds, *texts, reads))
     return artefacts

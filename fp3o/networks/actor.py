@@ -26,6 +26,7 @@ from fp3o.networks.stacked import (
     trunk_shapes,
 )
 
+HEAD_GAIN = 0.01  # of the orthogonal initialisation of heads (paper: gain)
 STD_SCALE = 0.5  # the release's setting `std_y_coef`; its `std_x_coef` is 1
 UNAVAILABLE = -1e10  # logit of an illegal choice, as in the release
 
@@ -61,7 +62,7 @@ class Actor:
     head_layout: ParameterLayout = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        shapes = head_shapes("head", self.hidden_size, self.action.parameters, 0.01)
+        shapes = head_shapes("head", self.hidden_size, self.action.parameters, HEAD_GAIN)
         if self.action.kind == "gaussian":
             # Initial ψ: 1 in the release (σ₀ = 0.5·sigmoid(1) = 0.366), 0 in on-policy (σ₀ = 1).
             start = {"sigmoid": 1.0, "exp": 0.0}[self.gaussian_std]

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 from fp3o import config
 from fp3o.config import Cell, Suite
 from fp3o.errors import UserError
-from fp3o.statistics import published
+from fp3o.statistics import plain, published
 from fp3o.statistics.claims import Claim, ClaimVerdict, Finding
 from fp3o.statistics.suites import as_command, csv_text, write
-from fp3o.statistics.tables import escape
 
 COLUMNS = (
     *("cell", "iterations", "rollout_s", "update_s", "evaluation_s", "seconds_low", "seconds_high"),
@@ -276,18 +275,14 @@ def table(cells: Sequence[str], costs: Sequence[Cost]) -> tuple[list[str], list[
 def to_markdown(cells: Sequence[str], costs: Sequence[Cost]) -> str:
     """The same as Markdown."""
     header, rows, note = table(cells, costs)
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join([*(f"| {' | '.join(line)} |" for line in lines), "", f"- {note}"]) + "\n"
+    return plain.to_markdown(header, rows, [note])
 
 
 def to_latex(cells: Sequence[str], costs: Sequence[Cost]) -> str:
     """The same with booktabs."""
     header, rows, note = table(cells, costs)
-    lines = [r"\begin{table}", r"\tiny\centering", rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
-    lines += [" & ".join(map(escape, header)) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(escape, row)) + r" \\" for row in rows]
-    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape(f'Time and memory. {note}')}}}"]
-    return "\n".join([*lines, r"\label{reproduced_table_appendix_computational1}", r"\end{table}"]) + "\n"
+    columns = "l" + "r" * (len(header) - 1)
+    return plain.to_latex(header, rows, f"Time and memory. {note}", "table_appendix_computational1", columns)
 
 
 def _text(value: float | None) -> str:

@@ -75,6 +75,14 @@ def table(name: str) -> tuple[Published, ...]:
 
 
 @cache
+def facts(name: str) -> tuple[dict[str, str], ...]:
+    """The rows of a table that holds no scores: hyperparameters, instability, units."""
+    path = data_root() / "benchmarks" / "published" / f"{name}.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        return tuple(csv.DictReader(file))
+
+
+@cache
 def scores() -> dict[str, Published]:
     """The published score of every cell that has one; where two tables disagree, that of the main table."""
     by_cell: dict[str, Published] = {}

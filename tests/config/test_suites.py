@@ -105,6 +105,8 @@ def test_a_figure_of_a_table_that_only_leaves_out_is_left_out(write: Callable[[s
         ("{kind: figure, cells: every}", "artefacts/new/cells: 'all' was expected"),
         ("{kind: figure}", "artefacts/new: 'cells' is a required property"),
         ("{kind: table, reads: table-games}", "artefacts/new: 'cells' is a required property"),
+        ("{kind: facts}", "artefacts/new: 'paper' is a required property"),
+        ("{kind: facts, paper: table_x, cells: all}", "False schema does not allow 'all'"),
     ],
 )
 def test_what_a_figure_is_made_from_is_checked(write: Callable[[str, str], None], entry: str, message: str) -> None:

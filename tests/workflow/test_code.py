@@ -14,6 +14,7 @@ from fp3o.workflow.code import code_of
 RULES = (
     "cell",
     "table",
+    "facts",
     "manifest",
     "metrics",
     "curves",

@@ -80,7 +80,7 @@ def test_a_failing_cell_costs_no_other(checkout: Checkout) -> None:
     assert done.returncode == 1
     assert len(checkout.documents()) == 25
     tables = {p.name for p in checkout.path.glob("results/paper/tables/*.csv")}
-    assert tables == {"table-smac.csv", "control-head-lr.csv", "table-cost.csv"}
+    assert tables == {"table-smac.csv", "control-head-lr.csv", "table-cost.csv", "table-instability.csv"}
     (failure,) = json.loads((checkout.path / "results/paper/failures.json").read_text())
     assert failure["cell"] == "mamujoco/hopper-3x1/full/mappo"
     assert (failure["attempts"], failure["exit_code"], failure["resumable_from"]) == (1, 2, 4)

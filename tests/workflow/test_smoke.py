@@ -38,7 +38,7 @@ def test_snakemakes_own_report_has_every_table(trained: Checkout) -> None:
     with zipfile.ZipFile(trained.path / "report.zip") as archive:
         names = archive.namelist()
         text = "".join(archive.read(name).decode(errors="replace") for name in names if name.endswith((".html", ".js")))
-    for table in ("table-mamujoco.md", "table-smac.md", "control-head-lr.md", "table-cost.md"):
+    for table in ("table-mamujoco.md", "table-smac.md", "control-head-lr.md", "table-instability.md", "table-cost.md"):
         assert table in text
     assert "figure-mamujoco.png" in text
 

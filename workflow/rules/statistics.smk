@@ -2,6 +2,7 @@
 localrules:
     cell,
     table,
+    facts,
     manifest,
     metrics,
     curves,
@@ -44,6 +45,29 @@ rule table:
         plan=plan_of_artefact,
     shell:
         f"{PYTHON} -m fp3o.statistics.tables --suite {quoted(SUITE)} --artefact {{wildcards.artefact}}"
+        f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
+
+
+# What the code says of itself beside what the paper says: no runs.
+rule facts:
+    input:
+        code_of("fp3o.statistics.facts"),
+        PUBLISHED,
+        "benchmarks/tasks.yaml",
+    output:
+        csv=f"{ROOT}/tables/{{artefact}}.csv",
+        md=report(f"{ROOT}/tables/{{artefact}}.md", caption="../report/table.rst", category="Tables"),
+        tex=f"{ROOT}/tables/{{artefact}}.tex",
+    log:
+        f"{ROOT}/logs/table/{{artefact}}.log",
+    wildcard_constraints:
+        artefact="|".join(artefact_names("facts")) or "(?!)",  # Nothing: not any name.
+    conda:
+        "../../environment.yml"
+    params:
+        plan=plan_of_artefact,
+    shell:
+        f"{PYTHON} -m fp3o.statistics.facts --suite {quoted(SUITE)} --artefact {{wildcards.artefact}}"
         f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
 
 
