@@ -59,7 +59,7 @@ def test_a_package_that_is_run_is_its_main() -> None:
 @pytest.mark.workflow
 def test_every_rule_names_what_its_command_imports(trained: Checkout) -> None:
     """Python itself says what was imported, in the log of each rule."""
-    for name in ("tables", "figures", "scores", "report", "cells", "logs", "cost.csv"):
+    for name in ("tables", "figures", "scores", "curves", "report", "cells", "logs", "cost.csv"):
         path = trained.path / "results/paper" / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     for name in ("manifest.json", "metrics.json", "scorecard.json"):
