@@ -136,7 +136,7 @@ def claims(costs: Sequence[Cost]) -> list[tuple[Claim, Finding]]:
         ("C12", text, "table_appendix_computational1", _orders(costs)),
         (
             "C20",
-            "Clipping alone reduces FP3O's running time by about 20 %",
+            "FP3O takes about 20 % less time than clipping alone",
             "table_appendix_approximation_analysis",
             _clip(costs),
         ),
@@ -181,9 +181,10 @@ def _orders(costs: Sequence[Cost]) -> Finding:
 
 
 def _clip(costs: Sequence[Cost]) -> Finding:
+    """What the intermediate policies save: they are an option for the sake of speed, says the paper."""
     every = list(dict.fromkeys(Cell.of(entry.cell).sharing for entry in published.table("wallclock")))
     savings = [
-        1 - clip.seconds / whole.seconds for clip, whole in _pairs(costs, [("fp3o-clipping-only", "fp3o")], every)
+        1 - whole.seconds / clip.seconds for clip, whole in _pairs(costs, [("fp3o-clipping-only", "fp3o")], every)
     ]
     evidence = f"saves {min(savings):.0%} to {max(savings):.0%} per iteration" if savings else ""
     return Finding(_within(savings, ABOUT_20), evidence, len(savings), 2 * len(every))
