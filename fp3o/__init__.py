@@ -1,3 +1,61 @@
-"""FP3O and its baselines, reproduced: one training loop for every algorithm and every kind of parameter sharing."""
+"""FP3O and its baselines, reproduced: one training loop for every algorithm and every kind of parameter sharing.
+
+The names in `__all__` are the public API (docs/python.md). They are imported when they are first used, torch only by
+those that train or play.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fp3o.api.run import Run, Table, play, runs
+    from fp3o.api.team import Team
+    from fp3o.api.training import train
+    from fp3o.envs.interface import BatchEnv, Episode
+    from fp3o.errors import UserError
+    from fp3o.training.callbacks import Callback
+    from fp3o.training.tensorboard import TensorBoard
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BatchEnv",
+    "Callback",
+    "Episode",
+    "Run",
+    "Table",
+    "Team",
+    "TensorBoard",
+    "UserError",
+    "__version__",
+    "play",
+    "runs",
+    "train",
+]
+
+_MODULES = {
+    "BatchEnv": "fp3o.envs.interface",
+    "Callback": "fp3o.training.callbacks",
+    "Episode": "fp3o.envs.interface",
+    "Run": "fp3o.api.run",
+    "Table": "fp3o.api.run",
+    "Team": "fp3o.api.team",
+    "TensorBoard": "fp3o.training.tensorboard",
+    "UserError": "fp3o.errors",
+    "play": "fp3o.api.run",
+    "train": "fp3o.api.training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "runs":
+        return importlib.import_module("fp3o.runs")  # a package that can be called
+    if name not in _MODULES:
+        raise AttributeError(f"module 'fp3o' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -27,6 +27,7 @@ from fp3o.runs.atomic import disk_trouble
 from fp3o.runs.interrupt import StoppedEarly
 
 if TYPE_CHECKING:
+    from fp3o.training.callbacks import Callback
     from fp3o.workflow.store import Outcome
 
 app = SubcommandApp()
@@ -176,12 +177,15 @@ def train(
         find_local_modules()
         from fp3o.training.loop import train as run_training
         from fp3o.training.progress import Progress
+        from fp3o.training.tensorboard import TensorBoard
 
         # Beside the files in progress: declared outputs are versioned, event files are not worth it.
         events = layout.scratch_directory(scratch, plan, numbers).with_name("tensorboard")
-        # Whole iterations: what the run will really do of total_steps.
-        steps = plan.iterations * plan.settings.rollout_length * plan.settings.rollout_threads
-        with Progress(label, steps, tensorboard=events if tensorboard else None) as progress:
+        watching: list[Callback] = []
+        if tensorboard:
+            watching.append(TensorBoard(events))
+            print(f"TensorBoard events: {events}")
+        with Progress.of(plan, numbers) as progress:
             run_training(
                 plan,
                 numbers,
@@ -191,7 +195,7 @@ def train(
                 mode=path,
                 threads=threads,
                 allow_path_change=allow_path_change,
-                progress=progress,
+                callbacks=[progress, *watching],
                 timings=timings,
             )
     if replace:
@@ -232,11 +236,10 @@ def evaluate(
     trust: Annotated[bool, arg(help="Import the environment's code that run.json names (module:factory).")] = False,
 ) -> int:
     """Evaluate the final policy of a finished run again."""
-    from fp3o.runs import records
+    from fp3o.runs import records, verify
 
     document = records.read_run(run / records.RUN)
-    named = document["options"].get("env") or config.Cell.of(document["cell"]).task
-    if ":" in named and not trust:
+    if (named := verify.foreign_code(document)) and not trust:
         raise UserError(f"{run / records.RUN} wants to run code of yours or of a package, {named}; --trust allows it")
     check_number("episodes", episodes, 1, 100_000)
     check_number("seed", seed, 0, config.LARGEST_SEED)

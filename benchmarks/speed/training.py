@@ -49,8 +49,8 @@ from fp3o.config import Cell, resolve
 from fp3o.envs.interface import BatchEnv, Transition
 from fp3o.envs.options import MamujocoOptions
 from fp3o.training import loop
+from fp3o.training.callbacks import Callback
 from fp3o.training.evaluate import Evaluator
-from fp3o.training.progress import Progress
 from fp3o.training.rollout import Collector
 from fp3o.training.update import Learner
 
@@ -109,11 +109,10 @@ class Physics:
         return seconds * len(controls) / (len(controls) - 1)
 
 
-class Stopwatch(Progress):
+class Stopwatch(Callback):
     """Takes the time of every iteration of the real loop; plays its physics bare in between."""
 
     def __init__(self, physics: Physics | None) -> None:
-        super().__init__("speed", 1)
         self.physics = physics
         self.recording: Recording | None = None
         self.clock = time.perf_counter if physics is None else time.process_time
@@ -122,12 +121,12 @@ class Stopwatch(Progress):
         }
         self.started = self.clock()
 
-    def begin(self, steps: int) -> None:
+    def begin(self, env_steps: int) -> None:
         assert self.recording is not None
         self.recording.begin()
         self.started = self.clock()
 
-    def advance(self, steps: int) -> None:
+    def advance(self, env_steps: int) -> None:
         assert self.recording is not None
         took = self.clock() - self.started
         number = len(self.seconds["iteration"])
@@ -191,7 +190,7 @@ def train(algorithm: str, iterations: int, physics: Physics | None) -> Stopwatch
     plan = resolve(Cell.parse(f"mamujoco/{TASK}/full/{algorithm}"), overrides)
     with tempfile.TemporaryDirectory() as folder, watch.watching():
         root = Path(folder)
-        loop.train(plan, SEEDS, root, root / "scratch", device="cpu", mode="compiled", progress=watch)
+        loop.train(plan, SEEDS, root, root / "scratch", device="cpu", mode="compiled", callbacks=[watch])
     return watch
 
 

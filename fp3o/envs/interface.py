@@ -28,6 +28,8 @@ class ActionSpec:
     """Gaussian: one entry, the number of dimensions. Categorical: choices per sub-action (several = multi-discrete)."""
     used: tuple[int, ...] | None = None
     """Gaussian only: each agent's own number of dimensions, the rest being padding; None: all agents use all."""
+    choices: tuple[tuple[int, ...], ...] | None = None
+    """Categorical only: each agent's own number of choices per sub-action; None: all agents have all."""
 
     @property
     def parameters(self) -> int:
@@ -53,6 +55,10 @@ class EnvSpec:
     """Type of each agent (stalker 0, zealot 1 …), for sharing by type."""
     has_wins: bool = False
     """Whether an episode is won or lost (SMAC); otherwise its return is the score."""
+    agent_id: bool = False
+    """Whether the engine appends the one-hot agent number to observations."""
+    standardised: bool = False
+    """Whether the engine standardises each observation, the agent number included, by its own mean and deviation."""
     exact_resume: bool = True
     """False where the simulator cannot save its state (worker processes, the real StarCraft II)."""
 

@@ -224,9 +224,10 @@ class MatrixGames(ArrayEngine):
             agents=agents,
             observation_size=longest + agents,
             state_size=nodes,
-            action=ActionSpec("categorical", (widest,)),
+            action=ActionSpec("categorical", (widest,), choices=tuple((c,) for c in game.choices)),
             episode_limit=game.limit,
             agent_types=tuple(sorted(set(game.choices)).index(c) for c in game.choices),
+            agent_id=True,
         )
         super().__init__(task, spec, slots, auto_reset, options)
         self._node = np.zeros(slots, dtype=np.int64)
@@ -281,6 +282,7 @@ class TargetGames(ArrayEngine):
             action=ActionSpec("gaussian", (widest,), used),
             episode_limit=1,
             agent_types=tuple(sorted(set(game.dimensions)).index(d) for d in game.dimensions),
+            agent_id=True,
         )
         super().__init__(task, spec, slots, auto_reset, options)
         self._real = np.arange(widest) < np.array(game.dimensions)[:, None]  # [A, dims] not padding

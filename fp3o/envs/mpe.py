@@ -96,9 +96,10 @@ class Particles(ArrayEngine):
             agents=agents,
             observation_size=width + agents * options.agent_id,
             state_size=joint + agents * options.critic_agent_id,
-            action=ActionSpec("categorical", shapes.sizes),
+            action=ActionSpec("categorical", shapes.sizes, choices=shapes.choices),
             episode_limit=HORIZON,
             agent_types=shapes.agent_types,
+            agent_id=options.agent_id,
         )
         super().__init__(task, spec, slots, auto_reset, options)
         self.share_of_agent = 1.0 / agents

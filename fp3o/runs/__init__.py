@@ -1,1 +1,26 @@
-"""A run on disk: the layout of its folder, its file formats, checkpoints, atomic writing, locks."""
+"""A run on disk: the layout of its folder, its file formats, checkpoints, atomic writing, locks.
+
+Called, `fp3o.runs(root, cell)` lists finished runs (fp3o/api/run.py).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fp3o.api.run import Run
+
+
+class _Runs(ModuleType):
+    """Lets `fp3o.runs` be a function of the public API, although importing this package takes that name."""
+
+    def __call__(self, root: str | Path, cell: str = "*", *, trust: bool = False) -> list[Run]:
+        from fp3o.api.run import runs
+
+        return runs(root, cell, trust=trust)
+
+
+sys.modules[__name__].__class__ = _Runs

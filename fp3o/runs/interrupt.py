@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -15,6 +16,10 @@ class Interrupted(Exception):
     def __init__(self, signal_number: int, message: str = "") -> None:
         super().__init__(message or "stopped; the same command resumes it")
         self.exit_code = 128 + signal_number
+
+
+class Stopped(Exception):
+    """A callback asked to stop: the state is saved, and the same call resumes the run."""
 
 
 class StoppedEarly(KeyboardInterrupt):
@@ -29,7 +34,8 @@ class Interrupt:
     """Handles Ctrl-C and SIGTERM while it is entered as a context.
 
     Before `hold` a signal raises `StoppedEarly` at once. After it, the first signal prints a line and sets a flag that
-    the training loop polls between iterations (`bool(interrupt)`); a second one raises `StoppedEarly`.
+    the training loop polls between iterations (`bool(interrupt)`); a second one raises `StoppedEarly`. In a thread that
+    is not the main one, which gets no signals, it does nothing.
     """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -40,7 +46,7 @@ class Interrupt:
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        for number in self._SIGNALS:
+        for number in self._SIGNALS if threading.current_thread() is threading.main_thread() else ():
             self._previous[number] = signal.signal(number, self._receive)
         return self
 

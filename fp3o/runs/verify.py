@@ -95,6 +95,12 @@ def _check_file(folder: Path, name: str, checksum: str) -> None:
         raise UserError(f"{path} does not match run.json; {remedy(folder)}")
 
 
+def foreign_code(document: Mapping[str, Any]) -> str:
+    """`module:factory` that playing the run imports, of the user or of a package; "" where it plays an own engine."""
+    named = str(document["options"].get("env") or document["cell"].split("/")[1])
+    return named if ":" in named else ""
+
+
 class Tables(NamedTuple):
     """The episodes that a run's score is computed from."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from fp3o.config import Cell
 from fp3o.config.settings import Settings
 from fp3o.envs import make
 from fp3o.envs.domains import OPTIONS
-from fp3o.envs.interface import BatchEnv, Episode, slot_seeds
+from fp3o.envs.interface import BatchEnv, EnvSpec, Episode, slot_seeds
 from fp3o.errors import UserError
 from fp3o.fields import restored
 from fp3o.networks.actor import Actor
@@ -106,6 +106,29 @@ def evaluate_run(
     With the run's own seed, stream "evaluation" and its last iteration, start states are those of its last evaluation.
     """
     torch.set_num_threads(1)
+    run = trained(folder)
+    evaluator = Evaluator(run.cell, run.options, run.actor, 1, episodes)
+    try:
+        return evaluator.run(run.trunks, run.heads, [seed], stream, iteration, watch)[0]
+    finally:
+        evaluator.close()
+
+
+class Trained(NamedTuple):
+    """The final policy of a finished run, and what it was trained for."""
+
+    cell: Cell
+    options: Any
+    """Of the environments: the domain's dataclass of fp3o.envs.options."""
+    spec: EnvSpec
+    actor: Actor
+    trunks: torch.Tensor
+    """Parameters [1, owners, size]."""
+    heads: torch.Tensor
+
+
+def trained(folder: Path) -> Trained:
+    """The final policy from a run's files, which are verified."""
     document = read_verified(folder, files=(records.CHECKPOINT,))
     tensors, metadata = checkpoint.load(folder / records.CHECKPOINT)
     checkpoint.require(
@@ -120,9 +143,5 @@ def evaluate_run(
     spec = probe.spec
     probe.close()
     actor, _ = networks(spec, sharing(cell.sharing, spec.agent_types), cell.algorithm, settings)
-    evaluator = Evaluator(cell, options, actor, 1, episodes)
-    trunk, head = (torch.as_tensor(tensors[name])[None] for name in ("actor.trunk", "actor.head"))
-    try:
-        return evaluator.run(trunk, head, [seed], stream, iteration, watch)[0]
-    finally:
-        evaluator.close()
+    trunks, heads = (torch.as_tensor(tensors[name])[None] for name in ("actor.trunk", "actor.head"))
+    return Trained(cell, options, spec, actor, trunks, heads)

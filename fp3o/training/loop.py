@@ -26,14 +26,14 @@ from fp3o.errors import UserError
 from fp3o.networks.sharing import sharing
 from fp3o.runs import checkpoint, records, verify
 from fp3o.runs.folder import RunFolder, now
-from fp3o.runs.interrupt import Interrupt
+from fp3o.runs.interrupt import Interrupt, Stopped
 from fp3o.runs.records import CsvLog, Value
 from fp3o.training import memory
 from fp3o.training.allocator import reuse_freed_memory
+from fp3o.training.callbacks import Callback, Callbacks
 from fp3o.training.compiling import WORK
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.execution import Execution, choose
-from fp3o.training.progress import Progress
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collected, Collector
 from fp3o.training.state import named, overwrite
@@ -61,7 +61,7 @@ def train(
     mode: str = "auto",
     threads: int = 1,
     allow_path_change: bool = False,
-    progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
     timings: Path | None = None,
 ) -> list[RunResult]:
     """Train all seeds side by side, from the start or from the saved state.
@@ -73,11 +73,13 @@ def train(
     reuse_freed_memory()
     with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:
         if folder.seeds:
-            trainer = BlockTrainer(plan, folder, choose(plan, device, mode, threads), allow_path_change)
+            told = Callbacks(callbacks)
+            trainer = BlockTrainer(plan, folder, choose(plan, device, mode, threads), allow_path_change, told)
             try:
-                trainer.go(interrupt, progress, timings)
+                trainer.go(interrupt, timings)
             finally:
                 trainer.close()
+                told.end()
             folder.discard_scratch()
         results = []
         for seed in folder.requested:
@@ -89,8 +91,11 @@ def train(
 class BlockTrainer:
     """Trains the seeds of one block side by side."""
 
-    def __init__(self, plan: Plan, folder: RunFolder, execution: Execution, allow_path_change: bool) -> None:
-        self.plan, self.folder, self.settings = plan, folder, plan.settings
+    def __init__(
+        self, plan: Plan, folder: RunFolder, execution: Execution, allow_path_change: bool, told: Callbacks
+    ) -> None:
+        """told: who learns of every iteration and evaluation."""
+        self.plan, self.folder, self.settings, self.told = plan, folder, plan.settings, told
         self.seeds = folder.seeds
         notes: list[str] = []
         saved = None
@@ -157,17 +162,16 @@ class BlockTrainer:
 
     # Training --------------------------------------------------------------------------------------------------------
 
-    def go(self, interrupt: Interrupt, progress: Progress | None, timings: Path | None) -> None:
+    def go(self, interrupt: Interrupt, timings: Path | None) -> None:
         """Train to the end, then publish every seed's run."""
         clock = Clock(timings, self.volatile["seconds"])
         settings, started, saved_at = self.settings, time.monotonic(), time.monotonic()
         steps_each = settings.rollout_length * settings.rollout_threads
         begun = self.volatile["seconds"]["total"]
-        WORK.tell = None if progress is None else progress.compiling
-        if progress is not None:
-            progress.begin(self.iteration * steps_each)
-            resumed = f"; goes on after iteration {self.iteration}" if self.iteration else ""
-            progress.say(f"updates {self.execution.mode} on {self.execution.device}: {self.execution.reason}{resumed}")
+        WORK.tell = self.told.compiling
+        self.told.begin(self.iteration * steps_each)
+        resumed = f"; goes on after iteration {self.iteration}" if self.iteration else ""
+        self.told.say(f"updates {self.execution.mode} on {self.execution.device}: {self.execution.reason}{resumed}")
         while self.iteration < self.plan.iterations and len(self.diverged) < len(self.seeds):
             with self._timed("rollout"):
                 collected = self.collector.collect(self.seeds, self.iteration)
@@ -177,19 +181,20 @@ class BlockTrainer:
             self._record(collected, numbers, steps_each)
             if self.plan.evaluates_after(self.iteration):
                 with self._timed("evaluation"):
-                    self._evaluate((self.iteration + 1) * steps_each, progress)
+                    self._evaluate((self.iteration + 1) * steps_each)
             clock.write(self.iteration)
             self.iteration += 1
             interrupt.hold()  # From now on there is something to save.
-            if progress is not None:
-                progress.advance(self.iteration * steps_each)
+            self.told.advance(self.iteration * steps_each)
+            stop = self.told.stop and self.iteration < self.plan.iterations
             self.volatile["seconds"]["total"] = begun + time.monotonic() - started
-            if interrupt or time.monotonic() - saved_at > SECONDS_BETWEEN_SAVES:
+            if interrupt or stop or time.monotonic() - saved_at > SECONDS_BETWEEN_SAVES:
                 self._save()
                 saved_at = time.monotonic()
-                interrupt.raise_if_set(
-                    f"stopped after iteration {self.iteration} of {self.plan.iterations}; the same command resumes it"
-                )
+                where = f"stopped after iteration {self.iteration} of {self.plan.iterations}"
+                interrupt.raise_if_set(f"{where}; the same command resumes it")
+                if stop:
+                    raise Stopped(f"{where} by a callback; the same call resumes it")
         with self._timed("evaluation"):
             self._final()
         self._save()
@@ -206,6 +211,7 @@ class BlockTrainer:
             row |= {"episodes": len(returns), "train_return": float(np.mean(returns)) if returns else None}
             row |= {name: values[replica] for name, values in numbers.items()}
             self.iterations[seed].append([row])
+            self.told.iteration(seed, row)
             quantity = collected.broken.get(replica)
             if quantity is None and not running[replica]:
                 bad = (name for name, values in numbers.items() if not np.isfinite(values[replica]))
@@ -214,17 +220,14 @@ class BlockTrainer:
                 self.diverged[seed] = {"iteration": self.iteration, "quantity": quantity}
                 self.learner.stepper.running[replica] = False
 
-    def _evaluate(self, env_steps: int, progress: Progress | None) -> None:
+    def _evaluate(self, env_steps: int) -> None:
         parameters = self.learner.stepper.parameters
         results = self.evaluator.run(parameters.trunk, parameters.head, self.seeds, "evaluation", self.iteration)
-        scores = {}
         for seed, episodes in zip(self.seeds, results, strict=True):
             if seed not in self.diverged and self._finite(seed, episodes):
-                self.evaluations[seed].append(records.evaluation_rows(env_steps, self.iteration, episodes))
-                wins = [e.won for e in episodes if e.won is not None]
-                scores[seed] = float(np.mean(wins)) if wins else float(np.mean([e.total_return for e in episodes]))
-        if progress is not None and scores:
-            progress.evaluated(env_steps, scores, "win rate" if self.env.spec.has_wins else "return")
+                rows = records.evaluation_rows(env_steps, self.iteration, episodes)
+                self.evaluations[seed].append(rows)
+                self.told.evaluation(seed, rows)
 
     def _final(self) -> None:
         """Play the episodes of final.csv with the final policies, where the settings ask for it."""

@@ -1,14 +1,12 @@
-"""Progress of a run: a bar on a terminal, a line now and then in a log file, TensorBoard on request."""
+"""Progress of a run: a bar on a terminal, a line now and then in a log file."""
 
 from __future__ import annotations
 
-import importlib
 import sys
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -16,13 +14,14 @@ from rich.progress import Progress as RichProgress
 from rich.table import Column
 from rich.text import Text
 
-from fp3o.errors import UserError
+from fp3o.config import Plan, seeds_text
+from fp3o.training.callbacks import Callback, Record, episode_means
 
 # Of a log file.
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-class Progress:
+class Progress(Callback):
     """Progress of one seed block, counted in environment steps per seed. Use as a context."""
 
     def __init__(
@@ -32,7 +31,6 @@ class Progress:
         *,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
-        tensorboard: Path | None = None,
     ) -> None:
         self.label = label
         self.total_steps = total_steps
@@ -44,9 +42,13 @@ class Progress:
         self._begun = (0.0, 0)  # time and steps at which this process started (steps > 0 in a resumed run)
         self._compiling: tuple[float, int] | None = None  # since when, and the number of the program
         self._last_line = -_SECONDS_BETWEEN_LINES
-        self._writers: dict[int, Any] = {}
-        self._tensorboard = tensorboard
-        self._writer_class = _summary_writer() if tensorboard is not None else None
+        self._scores: tuple[object, dict[int, float]] = (None, {})  # the last evaluation: its step, scores by seed
+
+    @classmethod
+    def of(cls, plan: Plan, seeds: Sequence[int]) -> Self:
+        """For the seeds of a plan; counts whole iterations, which is what a run really does of total_steps."""
+        steps = plan.iterations * plan.settings.rollout_length * plan.settings.rollout_threads
+        return cls(f"{plan.cell.id} {plan.digest} seeds {seeds_text(seeds)}", steps)
 
     def __enter__(self) -> Self:
         self._begun = (self._clock(), self._steps)
@@ -70,15 +72,13 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
-        for writer in self._writers.values():
-            writer.close()
 
-    def begin(self, steps: int) -> None:
+    def begin(self, env_steps: int) -> None:
         """Set the number of steps per seed that a resumed run starts from."""
-        self._steps = steps
-        self._begun = (self._clock(), steps)
+        self._steps = env_steps
+        self._begun = (self._clock(), env_steps)
         if self._bar is not None:
-            self._bar.reset(self._task, completed=steps, total=self.total_steps)
+            self._bar.reset(self._task, completed=env_steps, total=self.total_steps)
 
     def compiling(self, number: int) -> None:
         """Show that the program with this number is being compiled; rates do not count the iteration that needs it."""
@@ -90,9 +90,9 @@ class Progress:
             self._last_line = self._clock()
             self.say(f"{self.label}: {self._rate_text()}")
 
-    def advance(self, steps: int) -> None:
+    def advance(self, env_steps: int) -> None:
         """Set the number of steps per seed."""
-        self._steps = steps
+        self._steps = steps = env_steps
         if self._compiling is not None:
             self._compiling = None
             self._begun = (self._clock(), steps)
@@ -111,23 +111,14 @@ class Progress:
             )
             self.say(", ".join(part for part in parts if part))
 
-    def evaluated(self, steps: int, scores: Mapping[int, float], name: str = "return") -> None:
-        """Set each seed's score of the last evaluation; shown at the next `advance`."""
-        values = list(scores.values())
-        self._last_evaluation = f"{name} {sum(values) / len(values):.5g} at {steps:,}"
-        for seed, value in scores.items():
-            self.scalars(seed, steps, {f"evaluation/{name}": value})
-
-    def scalars(self, seed: int, steps: int, values: Mapping[str, float | int | None]) -> None:
-        """Write named numbers to TensorBoard if it was asked for."""
-        if self._writer_class is None or self._tensorboard is None:
-            return
-        if seed not in self._writers:
-            # purge_step: TensorBoard drops events that a killed process wrote after its last save.
-            self._writers[seed] = self._writer_class(str(self._tensorboard / f"seed-{seed}"), purge_step=steps)
-        for name, value in values.items():
-            if value is not None:
-                self._writers[seed].add_scalar(name, value, steps)
+    def evaluation(self, seed: int, records: Sequence[Record]) -> None:
+        """The mean over the seeds evaluated at the same step is shown with the next step forward."""
+        steps, means = records[0]["env_steps"], episode_means(records)
+        scores = self._scores[1] if self._scores[0] == steps else {}
+        scores[seed] = means.get("won", means["return"])
+        self._scores = steps, scores
+        name = "win rate" if "won" in means else "return"
+        self._last_evaluation = f"{name} {sum(scores.values()) / len(scores):.5g} at {steps:,}"
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
@@ -168,10 +159,3 @@ def _duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}"
-
-
-def _summary_writer() -> Any:
-    try:
-        return importlib.import_module("torch.utils.tensorboard").SummaryWriter
-    except ImportError:
-        raise UserError("--tensorboard needs the tensorboard package: pip install tensorboard") from None

@@ -13,7 +13,7 @@ from fp3o.config import Cell, Plan, Scalar, resolve
 from fp3o.runs import records
 from fp3o.runs.interrupt import Interrupted
 from fp3o.training import loop
-from fp3o.training.progress import Progress
+from fp3o.training.callbacks import Callback
 
 # A rollout, a network and an evaluation as small as they can be while everything still takes part.
 TINY: dict[str, dict[str, Scalar]] = {
@@ -33,15 +33,14 @@ def tiny_plan(cell: str, iterations: int = 2, **overrides: Scalar) -> Plan:
     return resolve(Cell.parse(cell), chosen)
 
 
-class StopAfter(Progress):
+class StopAfter(Callback):
     """Asks the run to stop, as Ctrl-C would, once it has come so far."""
 
     def __init__(self, steps: int) -> None:
-        super().__init__("stopping", steps + 1)
         self._stop = steps
 
-    def advance(self, steps: int) -> None:
-        if steps >= self._stop:
+    def advance(self, env_steps: int) -> None:
+        if env_steps >= self._stop:
             signal.raise_signal(signal.SIGINT)
 
 
@@ -63,7 +62,7 @@ def begin(plan: Plan, folder: Path, seeds: Sequence[int] = (0,)) -> None:
             folder / "scratch",
             device="cpu",
             mode="eager",
-            progress=StopAfter(plan.settings.rollout_length * plan.settings.rollout_threads),
+            callbacks=[StopAfter(plan.settings.rollout_length * plan.settings.rollout_threads)],
         )
     assert not files(folder)
 

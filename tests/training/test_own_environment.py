@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 from short_runs import documents
 
+import fp3o
 from fp3o import cli
+from fp3o.envs.interface import slot_seeds
+from fp3o.envs.pettingzoo.factory import load_factory
+from fp3o.envs.pettingzoo.worker import episode_seed
 from fp3o.runs import records
 from fp3o.training.progress import Progress
 
@@ -68,6 +72,19 @@ def test_it_learns_to_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         cli.main(["evaluate", str(folder), "--episodes", "4", "--trust"])
     assert "4 episodes from seed 0" in capsys.readouterr().out
+    # The team meets in a loop of one's own, too, and plays the very episodes of the engine.
+    loaded = fp3o.Run(folder, trust=True)
+    env = load_factory("meeting:Meeting", {})()
+    team = loaded.team(env)
+    for episode, slot in zip(fp3o.play(loaded, 3), slot_seeds(0, "evaluate", 3), strict=True):
+        observations, _ = env.reset(seed=episode_seed(int(slot), 0))
+        rewards = []
+        while env.agents:
+            actions, _ = team.act(observations)
+            observations, reward, _, _, _ = env.step(actions)
+            rewards.append(reward["walker_0"])
+        assert episode.length == len(rewards)
+        assert episode.total_return == pytest.approx(sum(rewards))
 
 
 def test_a_stopped_run_goes_on_with_fresh_episodes(

@@ -12,6 +12,7 @@ import pytest
 
 from fp3o.errors import UserError
 from fp3o.training.progress import Progress
+from fp3o.training.tensorboard import TensorBoard
 
 
 class Clock:
@@ -28,6 +29,12 @@ class Terminal(io.StringIO):
         return True
 
 
+def episodes(env_steps: int, *returns: float, won: bool | None = None) -> list[dict[str, Any]]:
+    """Rows of evaluations.csv."""
+    rest = {"env_steps": env_steps, "iteration": 0, "won": won, "length": 2}
+    return [{**rest, "episode": i, "return": x, "return_per_agent": x / 2} for i, x in enumerate(returns)]
+
+
 def test_lines_are_limited_and_count_this_process_only() -> None:
     clock, stream = Clock(), io.StringIO()
     with Progress("cell", 10_000, stream=stream, clock=clock) as progress:
@@ -36,7 +43,9 @@ def test_lines_are_limited_and_count_this_process_only() -> None:
         progress.advance(5_000)
         clock.now += 1
         progress.advance(5_100)  # too soon for another line
-        progress.evaluated(5_100, {0: 1.0, 1: 4.0})
+        progress.evaluation(0, episodes(5_000, 8.0))
+        progress.evaluation(0, episodes(5_100, 0.5, 1.5))
+        progress.evaluation(1, episodes(5_100, 4.0))
         clock.now += 39
         progress.advance(6_000)
         progress.advance(10_000)  # the end is always told
@@ -83,7 +92,7 @@ def test_a_bar_on_a_terminal() -> None:
     clock, stream = Clock(), Terminal()
     with Progress("the-cell", 100, stream=stream, clock=clock) as progress:
         progress.begin(0)
-        progress.evaluated(50, {0: 12.25})
+        progress.evaluation(0, episodes(50, 12.25))
         clock.now += 1
         progress.advance(50)
         progress.say("a line [that] stays")
@@ -99,8 +108,8 @@ def test_tensorboard_is_refused_in_one_line_where_it_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(UserError, match="needs the tensorboard package"):
-        Progress("cell", 1, tensorboard=tmp_path)
+    with pytest.raises(UserError, match="need the tensorboard package"):
+        TensorBoard(tmp_path)
 
 
 def test_tensorboard_gets_every_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,13 +128,17 @@ def test_tensorboard_gets_every_number(tmp_path: Path, monkeypatch: pytest.Monke
     module = ModuleType("torch.utils.tensorboard")
     module.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    with Progress("cell", 10, stream=io.StringIO(), tensorboard=tmp_path) as progress:
-        progress.scalars(3, 5, {"loss": 0.5, "nothing": None})
-        progress.evaluated(5, {3: 7.0})
+    board = TensorBoard(tmp_path)
+    board.iteration(3, {"iteration": 0, "env_steps": 5, "loss": 0.5, "train_return": None})
+    board.evaluation(3, episodes(5, 7.0, 8.0, won=True))
+    board.end()
     assert written == [
         (tmp_path / "seed-3", 5),
-        ("loss", 0.5, 5),
-        ("evaluation/return", 7.0, 5),
+        ("training/loss", 0.5, 5),
+        ("evaluation/return", 7.5, 5),
+        ("evaluation/return_per_agent", 3.75, 5),
+        ("evaluation/won", 1.0, 5),
+        ("evaluation/length", 2.0, 5),
         ("closed",),
     ]
     assert not any(tmp_path.iterdir())

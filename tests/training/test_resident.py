@@ -226,9 +226,9 @@ def test_gpu_interrupted_is_unbroken(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv(execution.ACTING, "cuda")
     plan = tiny_plan(SPEAKER, 3)
 
-    def train(name: str, progress: StopAfter | None = None) -> None:
+    def train(name: str, *callbacks: StopAfter) -> None:
         folder = tmp_path / name
-        loop.train(plan, (0, 1), folder, folder / "scratch", device="cuda", mode="eager", progress=progress)
+        loop.train(plan, (0, 1), folder, folder / "scratch", device="cuda", mode="eager", callbacks=callbacks)
 
     train("unbroken")
     with pytest.raises(Interrupted):

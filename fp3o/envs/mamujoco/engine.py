@@ -86,6 +86,8 @@ class MamujocoBatch:
             action=ActionSpec("gaussian", (len(share[0]),)),
             episode_limit=options.episode_limit,
             agent_types=(0,) * agents,
+            agent_id=options.agent_id,
+            standardised=options.standardise,
         )
         # Contact forces are read from each simulation's MjData, which only a persistent batch keeps.
         measured = body.contact_cost > 0.0

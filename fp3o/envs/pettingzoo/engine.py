@@ -172,9 +172,15 @@ class PettingzooBatch:
             agents=agents,
             observation_size=max(described.observations) + agents * self._options.agent_id,
             state_size=described.joint,
-            action=ActionSpec(described.kind, described.sizes, dimensions if uneven else None),
+            action=ActionSpec(
+                described.kind,
+                described.sizes,
+                dimensions if uneven else None,
+                None if gaussian else described.choices,
+            ),
             episode_limit=self._options.episode_limit,
             agent_types=described.types,
+            agent_id=self._options.agent_id,
             exact_resume=False,
         )
 

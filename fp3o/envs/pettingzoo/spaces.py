@@ -57,8 +57,11 @@ class Description:
         return self.state or sum(self.observations)
 
 
-def describe(env: Any) -> Description:
-    """The description of a newly built environment, which is reset once to see whether it has a state()."""
+def describe(env: Any, state: bool = True) -> Description:
+    """The description of a newly built environment, which is reset once to see whether it has a state().
+
+    state: whether to look; without it the environment is not touched.
+    """
     agents = named_agents(env)
     actions = [env.action_space(agent) for agent in agents]
     kinds = {_kind(agent, space) for agent, space in zip(agents, actions, strict=True)}
@@ -72,7 +75,7 @@ def describe(env: Any) -> Description:
         kind=kinds.pop(),
         choices=choices,
         types=_types(agents, observations, choices),
-        state=_state_size(env),
+        state=_state_size(env) if state else 0,
     )
 
 

@@ -1,0 +1,129 @@
+"""The public API: it changes only on purpose, explains itself, costs nothing to import, and its page is true."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fp3o
+
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+
+# A change here is a change for every user: it belongs into CHANGELOG.md, and breaking ones need a new first number.
+SIGNATURES = """
+BatchEnv
+BatchEnv.close(self) -> None
+BatchEnv.identity(self) -> dict[str, Any]
+BatchEnv.load_state_dict(self, state: dict[str, NDArray[Any]]) -> None
+BatchEnv.reset(self, seeds: Seeds) -> Snapshot
+BatchEnv.snapshot(self) -> Snapshot
+BatchEnv.state_dict(self) -> dict[str, NDArray[Any]]
+BatchEnv.step(self, actions: NDArray[Any]) -> Transition
+Callback()
+Callback.advance(self, env_steps: int) -> bool | None
+Callback.begin(self, env_steps: int) -> None
+Callback.compiling(self, number: int) -> None
+Callback.end(self) -> None
+Callback.evaluation(self, seed: int, records: Sequence[Record]) -> bool | None
+Callback.iteration(self, seed: int, record: Record) -> bool | None
+Callback.say(self, text: str) -> None
+Episode
+Episode.length
+Episode.return_per_agent
+Episode.slot
+Episode.total_return
+Episode.won
+Run(path: str | Path, *, trust: bool = False) -> None
+Run.cell
+Run.digest
+Run.evaluations
+Run.final
+Run.iterations
+Run.make_env(self, slots: int = 8, *, auto_reset: bool = True) -> BatchEnv
+Run.score
+Run.seed
+Run.settings
+Run.status
+Run.team(self, env: Any = None, *, seed: int = 0) -> Team
+Table
+Table.to_pandas(self) -> Any
+Team
+Team.act(self, observations: ArrayLike | Mapping[str, Any] | Sequence[Mapping[str, Any]], memory:
+    NDArray[np.float32] | None = None, available: ArrayLike | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+    = None, deterministic: bool = True) -> tuple[Any, NDArray[np.float32] | None]
+TensorBoard(folder: str | Path) -> None
+TensorBoard.end(self) -> None
+TensorBoard.evaluation(self, seed: int, records: Sequence[Record]) -> None
+TensorBoard.iteration(self, seed: int, record: Record) -> None
+UserError
+play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
+runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Run]
+train(cell: str, seeds: Iterable[int] = range(0, 5), settings: Mapping[str, Scalar] | None = None, out: str | Path =
+    runs, callbacks: Sequence[Callback] = (), *, device: Literal[auto, cpu, cuda] = auto, path: Literal[auto,
+    eager, compiled] = auto, threads: int = 0, quiet: bool = False) -> list[Run]
+"""
+
+
+def written(thing: Any) -> str:
+    """A signature as the source has it: annotations are texts."""
+    return str(inspect.signature(thing)).replace("'", "").replace('"', "")
+
+
+CONSTRUCTED = ("Callback", "Run", "TensorBoard")  # other objects come from functions
+
+
+def members() -> Iterator[tuple[str, Any, str]]:
+    """Name, object and signature of everything public."""
+    for name in fp3o.__all__:
+        thing = getattr(fp3o, name)
+        if name != "__version__":
+            yield name, thing, written(thing) if name in CONSTRUCTED or not inspect.isclass(thing) else ""
+        for member, found in vars(thing).items() if inspect.isclass(thing) else ():
+            if not member.startswith("_"):
+                yield f"{name}.{member}", found, written(found) if inspect.isfunction(found) else ""
+
+
+def test_names_and_signatures() -> None:
+    assert fp3o.__all__ == sorted(fp3o.__all__)
+    assert set(fp3o.__all__) <= set(dir(fp3o))
+    found = {f"{name}{signature}" for name, _, signature in members()}
+    assert "\n".join(sorted(found)) == re.sub(r"\n +", " ", SIGNATURES.strip())
+
+
+def test_everything_public_has_a_docstring() -> None:
+    assert [name for name, thing, _ in members() if not inspect.getdoc(thing)] == []
+
+
+def test_importing_costs_nothing() -> None:
+    """Reading runs needs no torch."""
+    program = (
+        "import sys, fp3o; first = set(sys.modules); fp3o.Run, fp3o.runs, fp3o.Callback; "
+        "print(*sorted({'numpy', 'torch', 'yaml'} & first), *sorted({'torch', 'gymnasium'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout == "\n"
+    with pytest.raises(AttributeError, match="has no attribute 'sing'"):
+        fp3o.sing  # noqa: B018
+
+
+def test_the_page_runs_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(blocks) == 6
+    exec(compile("\n".join(blocks), str(PAGE), "exec"), {"__name__": "page"})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("matrix/climbing/full/mappo 0 finished ")
+    assert lines[1] == "0.2"
+    played, own = lines[5].split()[0], lines[15]
+    assert float(played) == pytest.approx(float(own))
+    assert lines[16:18] == ["[]", "11"]
+    assert re.fullmatch(r"\[<fp3o\.Run matrix/climbing/full/mappo \w{10} seed 0, finished>\]", lines[18])
