@@ -44,9 +44,14 @@ def _imports(path: Path) -> list[str]:
     return list(_imported_names(ast.parse(path.read_bytes())))
 
 
-def _imported_names(tree: ast.Module) -> Iterator[str]:
-    """Every name in an import statement; of `from a import b` also a.b, which may be a module."""
-    for node in ast.walk(tree):
+def _imported_names(tree: ast.AST) -> Iterator[str]:
+    """Every name in an import statement; of `from a import b` also a.b, which may be a module.
+
+    Not those below `if TYPE_CHECKING`, which never run.
+    """
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+            yield from _imported_names(node)
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -31,7 +31,7 @@ def test_modules_are_found_through_packages_and_functions(tmp_path: Path) -> Non
     for name, text in {
         "fp3o/__init__.py": "",
         "fp3o/a/__init__.py": "import numpy\n",
-        "fp3o/a/one.py": "from fp3o.a import two, NAME\n",
+        "fp3o/a/one.py": "from fp3o.a import two, NAME\nif TYPE_CHECKING:\n    import fp3o.a.other\n",
         "fp3o/a/two.py": "def late():\n    import fp3o.b.three\n",
         "fp3o/a/other.py": "",
         "fp3o/b/__init__.py": "",
