@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from fp3o.config.sharings import SHARINGS
-from fp3o.config.sources import algorithms, catalogue, domains, tasks, variants
+from fp3o.config.sources import algorithms, catalogue, domains, tasks, variant_settings, variants
 from fp3o.errors import UserError, unknown
 
 UNMEASURED_MIB = 4000  # assumed where tasks.yaml has no measurement
@@ -114,8 +114,8 @@ class Cell:
             raise unknown("sharing", self.sharing, SHARINGS, self.id)
         if self.algorithm not in algorithms():
             raise unknown("algorithm", self.algorithm, algorithms(), self.id)
-        if self.variant and self.variant not in variants(self.algorithm):
-            allowed = variants(self.algorithm) or ["(none)"]
+        if self.variant and variant_settings(self.algorithm, self.variant) is None:
+            allowed = [*variants(self.algorithm), *["<epochs>-<epochs>"] * (self.algorithm == "fp3o")] or ["(none)"]
             raise unknown(f"variant of {self.algorithm}", self.variant, allowed, self.id)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fp3o.config.cells import Cell
 from fp3o.config.differences import Change, changes
 from fp3o.config.settings import Settings
-from fp3o.config.sources import catalogue
+from fp3o.config.sources import catalogue, variant_settings
 from fp3o.envs.domains import DOMAINS, OPTIONS, revision
 from fp3o.envs.options import KNOWN_ENVIRONMENTS, PettingzooOptions
 from fp3o.errors import UserError, unknown
@@ -145,8 +145,7 @@ def _layers(cell: Cell) -> list[_Layer]:
     ]
     layers = [_Layer("", values) for values in paper]
     if cell.variant:
-        values = _at(data, "variants", cell.algorithm, cell.variant, "settings")
-        layers.append(_Layer(f"variant {cell.label}", values))
+        layers.append(_Layer(f"variant {cell.label}", variant_settings(cell.algorithm, cell.variant) or {}))
     return layers
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 from fp3o.config.tasks_schema import check_tasks
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError
+from fp3o.fields import Scalar
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # setup.py copies benchmarks/ and workflow/schemas/ here; the other files of a checkout are not installed.
@@ -74,3 +77,16 @@ def algorithms() -> tuple[str, ...]:
 def variants(algorithm: str) -> dict[str, str]:
     """Variants of an algorithm, with a line of text on each."""
     return {name: entry["about"] for name, entry in (catalogue()["variants"].get(algorithm) or {}).items()}
+
+
+EPOCHS = re.compile(r"([1-9]\d{0,3})-([1-9]\d{0,3})")
+"""Variants of FP3O that need no entry: `fp3o-8-7` makes 8 + 7 epochs."""
+
+
+def variant_settings(algorithm: str, variant: str) -> Mapping[str, Scalar] | None:
+    """What a variant changes; None where there is no such variant."""
+    known = (catalogue()["variants"].get(algorithm) or {}).get(variant)
+    if known is not None:
+        return dict(known["settings"])
+    epochs = EPOCHS.fullmatch(variant) if algorithm == "fp3o" else None
+    return {"epochs": int(epochs[1]), "epochs_dependent": int(epochs[2])} if epochs else None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fp3o import config
-from fp3o.config import Cell, load_suite, resolution, resolve
+from fp3o.config import Cell, load_suite, resolution, resolve, sources
 from fp3o.envs.domains import DOMAINS, OPTIONS, REVISIONS, published_domains
 from fp3o.errors import UserError
 from fp3o.fields import declared
@@ -177,6 +177,21 @@ def test_matching_degree_rollouts_hold_steps_times_two_agents(variant: str, size
     s = settings(f"smac/2c_vs_64zg/partial/fp3o-rollout-{variant}")
     assert (s.rollout_length * s.rollout_threads, s.minibatches, s.matching_degree) == (size, 1, True)
     assert s.total_steps == 1000 * size
+
+
+def test_any_numbers_of_epochs_are_a_variant_of_fp3o() -> None:
+    """fp3o-4-1 needs no entry; those that have one, for their description, are what the rule makes of their names."""
+    plan = resolve(Cell.parse("mpe/simple-reference/full/fp3o-4-1"))
+    assert (plan.settings.epochs, plan.settings.epochs_dependent) == (4, 1)
+    assert {change.source for change in plan.deviations} == {"variant fp3o-4-1"}
+    named = [name for name in config.variants("fp3o") if sources.EPOCHS.fullmatch(name)]
+    assert named == ["3-2", "8-7"]
+    for name in named:
+        first, second = map(int, name.split("-"))
+        assert sources.variant_settings("fp3o", name) == {"epochs": first, "epochs_dependent": second}
+    for cell in ("fp3o-0-4", "fp3o-4-0", "fp3o-4-", "fp3o-4", "fp3o-99999-1", "mappo-4-1"):
+        with pytest.raises(UserError, match="unknown variant"):
+            Cell.parse(f"mpe/simple-reference/full/{cell}")
 
 
 def test_every_cell_and_variant_resolves() -> None:
@@ -406,6 +421,17 @@ def test_the_control_has_every_row_of_the_main_tables() -> None:
     rows = {c.rsplit("/", 1)[0] for c in cells_of("paper", "table-mamujoco") | cells_of("paper", "table-smac")}
     assert {f"{row}/mappo-10-epochs" for row in rows} <= cells_of("paper", "control-equal-budget")
     assert len(rows) == 36
+
+
+def test_the_control_has_both_learning_rates_of_heads() -> None:
+    """For each of three algorithms, on one task of each domain: lr and n·lr, all else equal."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for cell in map(Cell.parse, cells_of("paper", "control-head-lr")):
+        rest = resolve(cell).configuration()["settings"]
+        found.setdefault((cell.task, cell.algorithm), {})[str(rest.pop("head_lr_scale"))] = rest
+    assert set(found) == {(task, name) for task in ("halfcheetah-6x1", "3s5z") for name in ("fp3o", "mappo", "happo")}
+    assert all(rates.keys() == {"agents", "one"} for rates in found.values())
+    assert all(rates["agents"] == rates["one"] for rates in found.values())
 
 
 @pytest.mark.parametrize("name", ["quick", "smoke"])
