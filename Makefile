@@ -9,19 +9,19 @@ BIN := .venv/bin
 
 .PHONY: setup setup-dev reproduce paper lint kernels test smoke test-workflow test-generic test-slow lock lock-check
 
-# What runs; `setup-dev` adds what tests and lints.
+# What runs; `setup-dev` adds what tests and lints. Python compiles what is imported; compiling all takes a minute.
 setup: .venv/installed
 setup-dev: .venv/installed-dev
 
 .venv/installed: requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-compile -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
 .venv/installed-dev: .venv/installed requirements-dev.lock
-	$(BIN)/python -m pip install --quiet -r requirements.lock -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-compile -r requirements.lock -r requirements-dev.lock
 	touch $@
 
 # A real, small reproduction: trains for some minutes on two cores.

@@ -94,7 +94,7 @@ class Checkout:
 def copy_repository(path: Path) -> None:
     """The files of the workflow as they are now, with a small suite in the paper's place."""
     path.mkdir()
-    # With its bytecode: hundreds of commands read it, none writes it.
+    # With its bytecode, which hundreds of commands read.
     compileall.compile_dir(ROOT / "fp3o", quiet=1)
     for entry in COPIED:
         source = ROOT / entry
@@ -122,7 +122,6 @@ def commands(folder: Path, path: Path) -> dict[str, str]:
         **kept,
         "PATH": os.pathsep.join([str(binaries), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONPATH": str(path),
-        "PYTHONDONTWRITEBYTECODE": "1",
         "HOME": str(home),
         "XDG_CACHE_HOME": str(home / "cache"),
         "TMPDIR": str(temporary),

@@ -79,7 +79,11 @@ TINY = (
 
 @pytest.mark.parametrize(
     ("cell", "extra", "between"),
-    [("mamujoco/hopper-3x1/none/mappo", ("episode_limit=8",), 1), ("smac/3m/full/mappo", (), 4)],
+    [
+        ("mamujoco/hopper-3x1/none/mappo", ("episode_limit=8",), 1),
+        # The smoke suite, run before every landing, has a film of a battle too.
+        pytest.param("smac/3m/full/mappo", (), 4, marks=pytest.mark.slow),
+    ],
     ids=["mamujoco", "smac"],
 )
 def test_from_a_trained_run_to_a_film(tmp_path: Path, cell: str, extra: tuple[str, ...], between: int) -> None:

@@ -89,7 +89,7 @@ def test_a_partial_sharing_checkpoint_holds_every_head(tmp_path: Path, algorithm
     [
         "mamujoco/halfcheetah-6x1/full/fp3o",
         pytest.param("mamujoco/ant-2x4/none/mappo", marks=pytest.mark.slow),
-        "mpe/simple-reference/full/fp3o",
+        pytest.param("mpe/simple-reference/full/fp3o", marks=pytest.mark.slow),
         "mpe/simple-speaker-listener/none/happo",
     ],
 )

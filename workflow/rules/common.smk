@@ -107,6 +107,12 @@ def plan_of_artefact(wildcards):
     return plans_digest(suite, [cell.id for cell in cells_of(suite, artefact)], said)
 
 
+def plan_of_facts(wildcards):
+    artefact = suite.artefact(wildcards.artefact)
+    said = [artefact.name, artefact.caption, artefact.paper]
+    return plans_digest(suite, [plan.cell.id for plan, _ in planned], said)
+
+
 def plan_of_suite(wildcards):
     return plans_digest(suite, [plan.cell.id for plan, _ in planned], suite.raw)
 

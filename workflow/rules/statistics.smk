@@ -53,7 +53,6 @@ rule facts:
     input:
         code_of("fp3o.statistics.facts"),
         PUBLISHED,
-        "benchmarks/tasks.yaml",
     output:
         csv=f"{ROOT}/tables/{{artefact}}.csv",
         md=report(f"{ROOT}/tables/{{artefact}}.md", caption="../report/table.rst", category="Tables"),
@@ -65,7 +64,7 @@ rule facts:
     conda:
         "../../environment.yml"
     params:
-        plan=plan_of_artefact,
+        plan=plan_of_facts,
     shell:
         f"{PYTHON} -m fp3o.statistics.facts --suite {quoted(SUITE)} --artefact {{wildcards.artefact}}"
         f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
