@@ -36,7 +36,7 @@ ITERATIONS = 18
 
 @pytest.mark.parametrize("kind", ["full", "partial", "none"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("task", ["coordination", "two-step"])
+@pytest.mark.parametrize("task", ["coordination", pytest.param("two-step", marks=pytest.mark.slow)])
 def test_solved(task: str, algorithm: str, kind: str) -> None:
     order = "semi-greedy" if algorithm == "a2po" else "random"
     settings = Settings(**{**SETTINGS.__dict__, "agent_order": order})

@@ -144,7 +144,8 @@ def test_gradients_in_pieces_are_the_same_compiled_and_eager(monkeypatch: pytest
 
 
 @needs_compiler
-@pytest.mark.parametrize("cell", [MLP, pytest.param(GRU, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", [MLP, GRU])
 def test_a_rollout_collected_compiled_is_the_eager_one(cell: str) -> None:
     """Actors and critics with GRUs, legal choices, time limits that are no ends: all that is compiled in collecting."""
     torch._dynamo.reset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,19 +18,43 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path / "checkout", commands(tmp_path, tmp_path / "checkout"))
 
 
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A checkout in which everything has been made, once for all workers; copied, never used."""
+def once(tmp_path_factory: pytest.TempPathFactory, worker_id: str, name: str, make: Callable[[Path], None]) -> Path:
+    """A checkout made once for all workers; copied, never used."""
     own = tmp_path_factory.getbasetemp()
-    folder = (own if worker_id == "master" else own.parent) / "template"
+    folder = (own if worker_id == "master" else own.parent) / name
     with FileLock(f"{folder}.lock"):
         if not (folder / "made").exists():
             shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed
             folder.mkdir()
-            copy_repository(folder / "checkout")
-            Checkout(folder / "checkout", commands(folder, folder / "checkout")).snakemake()
+            make(folder)
             (folder / "made").touch()
     return folder / "checkout"
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A checkout in which everything has been made."""
+
+    def make(folder: Path) -> None:
+        copy_repository(folder / "checkout")
+        Checkout(folder / "checkout", commands(folder, folder / "checkout")).snakemake()
+
+    return once(tmp_path_factory, worker_id, "template", make)
+
+
+@pytest.fixture(scope="session")
+def saved_template(tmp_path_factory: pytest.TempPathFactory, worker_id: str, template: Path) -> Path:
+    """The same, committed to git and saved in DVC's store."""
+
+    def make(folder: Path) -> None:
+        shutil.copytree(template, folder / "checkout", symlinks=True)
+        checkout = Checkout(folder / "checkout", commands(folder, folder / "checkout"))
+        checkout.run("git", "init", "--quiet")
+        checkout.commit("Start")
+        checkout.run("fp3o", "save", "-m", "Runs")
+        checkout.commit("Rest")
+
+    return once(tmp_path_factory, worker_id, "saved", make)
 
 
 @pytest.fixture
@@ -40,10 +65,7 @@ def trained(template: Path, tmp_path: Path) -> Checkout:
 
 
 @pytest.fixture
-def saved(trained: Checkout) -> Checkout:
+def saved(saved_template: Path, tmp_path: Path) -> Checkout:
     """The same, committed to git and saved in DVC's store."""
-    trained.run("git", "init", "--quiet")
-    trained.commit("Start")
-    trained.run("fp3o", "save", "-m", "Runs")
-    trained.commit("Rest")
-    return trained
+    shutil.copytree(saved_template, tmp_path / "trained", symlinks=True)
+    return Checkout(tmp_path / "trained", commands(tmp_path, tmp_path / "trained"))
