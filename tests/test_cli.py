@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from run_files import run_document
 
-from fp3o import cli
+from fp3o import cli, config
 from fp3o.config import Cell, Plan, resolve
 from fp3o.config.settings import Settings
 from fp3o.envs.domains import OPTIONS
 from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
-from fp3o.runs import records
+from fp3o.runs import layout, records
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupted
 from fp3o.workflow import prune as prune_module
@@ -117,10 +117,10 @@ def test_the_same_command_again_is_a_no_op(
 def test_a_suite_has_its_own_root_and_overrides(
     tmp_path: Path, trainings: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli.layout, "suite_root", lambda name: tmp_path / name)
-    suite = cli.config.load_suite("smoke")
+    monkeypatch.setattr(layout, "suite_root", lambda name: tmp_path / name)
+    suite = config.load_suite("smoke")
     plan, seeds = suite.runs()[-1]
-    assert call("train", plan.cell.id, "--suite", "smoke", "--seeds", cli.config.seeds_text(seeds)) == 0
+    assert call("train", plan.cell.id, "--suite", "smoke", "--seeds", config.seeds_text(seeds)) == 0
     (made,) = trainings
     assert made["plan"] == plan
     assert made["plan"].deviations
@@ -146,9 +146,9 @@ def test_what_is_no_run_of_the_suite_goes_elsewhere(
     why: str,
 ) -> None:
     """The suite's folder belongs to its tables, and the paper's to DVC, whose pull would remove it."""
-    monkeypatch.setattr(cli.layout, "suite_root", lambda name: tmp_path / name)
-    monkeypatch.setattr(cli.layout, "own_root", lambda: tmp_path / "own")
-    chosen = cell or cli.config.load_suite("smoke").runs()[-1][0].cell.id
+    monkeypatch.setattr(layout, "suite_root", lambda name: tmp_path / name)
+    monkeypatch.setattr(layout, "own_root", lambda: tmp_path / "own")
+    chosen = cell or config.load_suite("smoke").runs()[-1][0].cell.id
     assert call("train", chosen, "--suite", "smoke", *(more if "--seeds" in more else (*more, "--seeds", "0"))) == 0
     (made,) = trainings
     assert (made["runs"], made["scratch"]) == (tmp_path / "own", tmp_path / "own" / "scratch")
@@ -156,9 +156,9 @@ def test_what_is_no_run_of_the_suite_goes_elsewhere(
 
 
 def test_the_own_folder_is_nobodys_output() -> None:
-    root = cli.config.repository()
+    root = config.repository()
     assert "/runs/" in (root / ".gitignore").read_text().splitlines()
-    assert root / cli.layout.own_root() == root / "runs"
+    assert root / layout.own_root() == root / "runs"
 
 
 @each_signal
@@ -371,12 +371,12 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert listed() == cells
     assert listed("cells", "--match", "*/hopper-3x1/none/f*") == ["mamujoco/hopper-3x1/none/fp3o"]
     assert "mpe/simple-reference" in listed("tasks")
-    assert listed("algorithms") == list(cli.config.algorithms())
+    assert listed("algorithms") == list(config.algorithms())
     assert any(line.startswith("fp3o-double-clip\t") for line in listed("variants"))
     assert any(line.startswith("gamma\tnumber, 0 … 1\t0.99\t") for line in listed("settings"))
     assert any(line.startswith("paper\t") for line in listed("suites"))
     smoke = [line.split("\t") for line in listed("cells", "--suite", "smoke")]
-    assert [row[0] for row in smoke] == [plan.cell.id for plan, _ in cli.config.load_suite("smoke").runs()]
+    assert [row[0] for row in smoke] == [plan.cell.id for plan, _ in config.load_suite("smoke").runs()]
     assert all(len(row) == 3 for row in smoke)
 
 
@@ -476,7 +476,7 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 def test_rerun_prints_and_runs_snakemake(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: str
 ) -> None:
-    monkeypatch.chdir(cli.config.repository() / folder)
+    monkeypatch.chdir(config.repository() / folder)
     # Marks that a sweep left in this checkout would move the number on.
     monkeypatch.setattr(Block, "marks", lambda self: {})
     started: list[list[str]] = []
@@ -486,10 +486,10 @@ def test_rerun_prints_and_runs_snakemake(
         return subprocess.CompletedProcess(command, 7)
 
     monkeypatch.setattr(subprocess, "run", run)
-    plan, seeds = cli.config.load_suite("smoke").runs()[0]
+    plan, seeds = config.load_suite("smoke").runs()[0]
     assert call("rerun", plan.cell.id, "--suite", "smoke", "--seed", str(seeds[0])) == 7
     # Names from the repository's folder, wherever it is called from.
-    mark = f"results/smoke/marks/{plan.cell.id}/{plan.digest}-s{cli.config.seeds_text(seeds)}.retrain-1"
+    mark = f"results/smoke/marks/{plan.cell.id}/{plan.digest}-s{config.seeds_text(seeds)}.retrain-1"
     assert started == [[sys.executable, "-m", "snakemake", mark, "--config", "suite=smoke"]]
     assert capsys.readouterr().out == f"snakemake {mark} --config suite=smoke\n"
     assert call("rerun", plan.cell.id, "--suite", "smoke", "--seed", "99") == 2

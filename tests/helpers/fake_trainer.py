@@ -22,6 +22,7 @@ from typing import Any
 from run_files import run_document
 
 from fp3o import cli, config
+from fp3o.cli import train as command
 from fp3o.errors import UserError
 from fp3o.runs import records
 from fp3o.runs.atomic import write_atomically
@@ -123,7 +124,7 @@ def main() -> None:
     loop = types.ModuleType("fp3o.training.loop")  # In place of the one that imports torch.
     loop.train = train  # type: ignore[attr-defined]
     sys.modules[loop.__name__] = loop
-    cli.print_results = lambda *_: None  # Needs SciPy, a second per job.
+    command.print_results = lambda *_: None  # Needs SciPy, a second per job.
     cli.main()
 
 

@@ -1,0 +1,36 @@
+"""`fp3o doctor` and `fp3o check-env`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from fp3o.cli.arguments import find_local_modules
+
+
+def doctor() -> int:
+    """Check this machine: what is there, what is missing, and how to get it."""
+    from fp3o.doctor import examine, report
+
+    checks = examine()
+    print(report(checks))
+    return 1 if any(check.required and not check.found for check in checks) else 0
+
+
+def check_env(
+    factory: Annotated[
+        Positional[str], arg(metavar="MODULE:FACTORY", help="Import path of a function returning a ParallelEnv.")
+    ],
+    *,
+    env_args: Annotated[
+        str, arg(metavar="NAME=VALUE,…", help="What the factory is called with; in training --set env_args=….")
+    ] = "",
+) -> int:
+    """Say what of a PettingZoo environment fits this program and what does not."""
+    find_local_modules()
+    from fp3o.envs.pettingzoo import check
+
+    report = check(factory, env_args)
+    print("\n".join(report.lines))
+    return 0 if report.fits else 1

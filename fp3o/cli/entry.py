@@ -1,0 +1,95 @@
+"""The entry point: which command is called, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import tyro
+from tyro.extras import subcommand_cli_from_dict
+
+from fp3o.cli.checks import check_env, doctor
+from fp3o.cli.evaluate import evaluate
+from fp3o.cli.listing import list_names
+from fp3o.cli.render import render
+from fp3o.cli.storing import prune, pull, save
+from fp3o.cli.sweep import rerun, status
+from fp3o.cli.train import train
+from fp3o.errors import UserError
+from fp3o.runs.atomic import disk_trouble
+from fp3o.runs.interrupt import StoppedEarly
+
+# In the order of `fp3o --help`.
+COMMANDS: dict[str, Callable[..., int]] = {
+    "train": train,
+    "evaluate": evaluate,
+    "render": render,
+    "list": list_names,
+    "doctor": doctor,
+    "check-env": check_env,
+    "status": status,
+    "rerun": rerun,
+    "save": save,
+    "pull": pull,
+    "prune": prune,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point: a mistake of the user is one line and exit code 2, an interruption 128 + signal."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        with interruptible():
+            code = subcommand_cli_from_dict(
+                COMMANDS,
+                prog="fp3o",
+                description="Reproduce the FP3O paper: train, evaluate and compare its cells.",
+                args=given,
+                config=(tyro.conf.FlagCreatePairsOff,),
+            )
+        sys.stdout.flush()
+    except UserError as error:
+        print(f"fp3o: {' '.join(str(error).split())}", file=sys.stderr)
+        code = 2
+    except BrokenPipeError:
+        # The reader (head, less) has gone; Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except KeyboardInterrupt as error:
+        print(f"fp3o: {error or 'stopped'}", file=sys.stderr)
+        code = getattr(error, "exit_code", 128 + signal.SIGINT)
+    except Exception as error:
+        code = getattr(error, "exit_code", None)
+        if code is not None:
+            print(f"fp3o: {error}", file=sys.stderr)
+            print(f"resume with: {shlex.join(['fp3o', *given])}", file=sys.stderr)
+        elif trouble := disk_trouble(error):
+            print(f"fp3o: {trouble}", file=sys.stderr)
+            code = 2
+        else:
+            raise
+    sys.exit(code)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM as Ctrl-C: one line and the exit code of the signal, wherever it comes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise StoppedEarly(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

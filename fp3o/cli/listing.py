@@ -1,0 +1,66 @@
+"""`fp3o list`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from tyro.conf import Positional, arg
+
+from fp3o import config
+from fp3o.cli.arguments import shown_default
+from fp3o.config.settings import Settings
+from fp3o.envs.domains import OPTIONS
+from fp3o.errors import UserError
+from fp3o.fields import declared, meanings
+
+Listed = Literal["cells", "tasks", "algorithms", "variants", "settings", "suites"]
+
+
+def list_names(
+    what: Annotated[Positional[Listed], arg(help="What to list.")] = "cells",
+    *,
+    suite: Annotated[str, arg(metavar="NAME", help="Cells of this suite only, with digest and seeds.")] = "",
+    match: Annotated[
+        str, arg(metavar="PATTERN", help="Only names fitting this pattern, for example '*/none/fp3o*'.")
+    ] = "",
+) -> int:
+    """List what exists, one name per line."""
+    from fnmatch import fnmatchcase
+
+    lines: list[tuple[str, ...]]
+    if suite and what != "cells":
+        raise UserError(f"--suite belongs to `fp3o list cells`, not {what}")
+    if what == "cells" and suite:
+        runs = config.load_suite(suite).runs()
+        lines = [(plan.cell.id, plan.digest, config.seeds_text(seeds)) for plan, seeds in runs]
+    elif what == "cells":
+        lines = [
+            (f"{domain}/{task}/{sharing}/{algorithm}",)
+            for domain in config.domains()
+            for task in config.tasks(domain)
+            for sharing in config.SHARINGS
+            for algorithm in config.algorithms()
+        ]
+    elif what == "tasks":
+        lines = [(f"{domain}/{task}",) for domain in config.domains() for task in config.tasks(domain)]
+    elif what == "algorithms":
+        lines = [(name,) for name in config.algorithms()]
+    elif what == "variants":
+        lines = [
+            (f"{algorithm}-{name}", about)
+            for algorithm in config.algorithms()
+            for name, about in config.variants(algorithm).items()
+        ]
+    elif what == "settings":
+        kinds: tuple[type[Any], ...] = (Settings, *OPTIONS.values())
+        lines = [
+            (field.name, field.allowed, shown_default(field.default), text)
+            for kind in kinds
+            for field, text in zip(declared(kind).values(), meanings(kind).values(), strict=True)
+        ]
+    else:
+        lines = [(name, str(config.load_suite(name).raw["title"])) for name in config.suite_names()]
+    for line in lines:
+        if not match or fnmatchcase(line[0], match):
+            print("\t".join(line))
+    return 0

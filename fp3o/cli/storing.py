@@ -1,0 +1,59 @@
+"""`fp3o save`, `fp3o pull` and `fp3o prune`: the paper suite's runs in DVC."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from fp3o import config
+
+if TYPE_CHECKING:
+    from fp3o.workflow.store import Outcome
+
+
+def save(
+    *,
+    message: Annotated[str, arg(aliases=("-m",), metavar="TEXT", help="Commit what is staged in git with this.")] = "",
+) -> int:
+    """Put the paper suite's finished runs into DVC and its store, and stage the rest in git; removes nothing."""
+    from fp3o.workflow import store
+
+    config.repository()
+    return report(store.save(message))
+
+
+def pull(
+    cells: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="CELL", help="Cells, parts (smac) or patterns ('mpe/*/full/*'); default: all."),
+    ] = (),
+) -> int:
+    """Bring saved runs of the paper suite that are not here, checked byte by byte; never touches a file that is."""
+    from fp3o.workflow import store
+
+    config.repository()
+    return report(store.pull(cells))
+
+
+def prune(
+    *,
+    suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
+    delete: Annotated[bool, arg(help="Remove what is listed; without it nothing is touched.")] = False,
+) -> int:
+    """List (and with --delete remove) superseded and replaced runs, leftovers and stored objects nothing needs."""
+    from fp3o.workflow.prune import prune as superseded
+
+    config.repository()
+    lines = superseded(config.load_suite(suite), delete)
+    print("\n".join(lines) if lines else "nothing to prune")
+    return 0
+
+
+def report(outcome: Outcome) -> int:
+    """Print what was done and what could not be."""
+    print("\n".join(outcome.lines))
+    for line in outcome.problems:
+        print(f"fp3o: {line}", file=sys.stderr)
+    return 1 if outcome.problems else 0

@@ -1,0 +1,69 @@
+"""`fp3o status` and `fp3o rerun`: how far a suite has come, and a cell of it once more."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from fp3o import config
+from fp3o.cli.arguments import CELL_HELP
+from fp3o.cli.storing import report
+from fp3o.errors import UserError
+
+
+def status(
+    *,
+    suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
+    all_: Annotated[bool, arg(name="all", help="Show every cell, also those wholly done or wholly missing.")] = False,
+    verify: Annotated[bool, arg(help="Also check every file of every run here against its checksum.")] = False,
+) -> int:
+    """Show how far a suite has come: done, diverged, resumable, in DVC but not pulled, failed, missing, stale."""
+    from fp3o.workflow.status import damaged, examine, lines
+    from fp3o.workflow.store import Outcome
+
+    text = lines(examine(config.load_suite(suite)), all_)
+    problems: list[str] = []
+    if verify:
+        count, problems = damaged(suite)
+        text.append(f"{count} runs checked, {len(problems)} damaged")
+    return report(Outcome(text, problems))
+
+
+def rerun(
+    cell: Annotated[Positional[str], arg(metavar="CELL", help=CELL_HELP)],
+    *,
+    seed: Annotated[int | None, arg(metavar="K", help="Only the block of seeds that holds this one.")] = None,
+    suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
+    dry_run: Annotated[bool, arg(help="Only show what Snakemake would do.")] = False,
+) -> int:
+    """Train a cell of a suite again, by the Snakemake commands it prints; the old runs are kept in replaced/."""
+    import subprocess
+    from importlib.util import find_spec
+
+    from fp3o.workflow.blocks import RETRAIN, blocks_of
+
+    home = config.repository()
+    if find_spec("snakemake") is None:
+        raise UserError("Snakemake is not installed: pip install 'snakemake>=9.10'")
+
+    chosen = config.load_suite(suite)
+    name = config.Cell.parse(cell).id
+    blocks = [block for block in blocks_of(chosen, name) if seed is None or seed in block.seeds]
+    if not blocks:
+        _, seeds = chosen.run(name)
+        raise UserError(f"seed {seed} of {name} is not in suite {suite}; allowed: {config.seeds_text(seeds)}")
+    # Snakemake runs in the repository's folder and knows files by their names from there.
+    folder = Path("results") / suite
+    marks = [str(folder / block.next_mark(RETRAIN).relative_to(block.root)) for block in blocks]
+    for targets in (marks, [str(folder / "cells" / f"{name}.json")]):
+        # Targets first: several of Snakemake's options swallow what follows them.
+        command = ["snakemake", *targets, "--config", f"suite={suite}", *(("--dry-run",) if dry_run else ())]
+        print(shlex.join(command), flush=True)
+        code = subprocess.run([sys.executable, "-m", *command], check=False, cwd=home).returncode
+        if code:
+            return code
+    return 0
