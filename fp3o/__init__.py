@@ -10,11 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fp3o.algorithms.turns import Context, Turn
     from fp3o.api.run import Run, Table, play, runs
     from fp3o.api.team import Team
     from fp3o.api.training import train
     from fp3o.envs.interface import BatchEnv, Episode
     from fp3o.errors import UserError
+    from fp3o.plugins.declaring import Setting, algorithm, environment
     from fp3o.training.callbacks import Callback
     from fp3o.training.tensorboard import TensorBoard
 
@@ -23,13 +25,18 @@ __version__ = "0.1.0"
 __all__ = [
     "BatchEnv",
     "Callback",
+    "Context",
     "Episode",
     "Run",
+    "Setting",
     "Table",
     "Team",
     "TensorBoard",
+    "Turn",
     "UserError",
     "__version__",
+    "algorithm",
+    "environment",
     "play",
     "runs",
     "train",
@@ -38,12 +45,17 @@ __all__ = [
 _MODULES = {
     "BatchEnv": "fp3o.envs.interface",
     "Callback": "fp3o.training.callbacks",
+    "Context": "fp3o.algorithms.turns",
     "Episode": "fp3o.envs.interface",
     "Run": "fp3o.api.run",
+    "Setting": "fp3o.plugins.declaring",
     "Table": "fp3o.api.run",
     "Team": "fp3o.api.team",
     "TensorBoard": "fp3o.training.tensorboard",
+    "Turn": "fp3o.algorithms.turns",
     "UserError": "fp3o.errors",
+    "algorithm": "fp3o.plugins.declaring",
+    "environment": "fp3o.plugins.declaring",
     "play": "fp3o.api.run",
     "train": "fp3o.api.training",
 }

@@ -5,14 +5,38 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Annotated, TypeAlias
+
+from tyro.conf import UseAppendAction, arg
 
 from fp3o import config
 from fp3o.config.settings import Settings
 from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings, shown
+from fp3o.plugins.loading import load_file
+from fp3o.plugins.registry import ADDED
 
 CELL_HELP = "<domain>/<task>/<sharing>/<algorithm>[-<variant>], for example mamujoco/ant-2x4/partial/fp3o."
+
+
+IMPORT = "--import"
+Imports: TypeAlias = Annotated[
+    UseAppendAction[tuple[str, ...]],
+    arg(
+        name="import",
+        metavar="FILE",
+        help="Load a plug-in: a file with algorithms or environments of yours.",
+    ),
+]
+
+
+def load_imports(arguments: Sequence[str]) -> None:
+    """Load the plug-ins that a command line names, before it is parsed: its help and its names depend on them."""
+    for place, word in enumerate(arguments):
+        name, equals, file = word.partition("=")
+        if name == IMPORT and (equals or place + 1 < len(arguments)):
+            load_file(file if equals else arguments[place + 1], IMPORT)
 
 
 def settings_help() -> str:
@@ -22,6 +46,14 @@ def settings_help() -> str:
     for name, field in declared(Settings).items():
         only = f" Only {', '.join(field.readers)}." if field.readers else ""
         lines.append(f"• {name} ({field.allowed}): {texts[name]}{only}")
+    for name, added in ADDED.algorithms.items():
+        if added.meanings:
+            lines.append(f"Settings of {name}:")
+        fields = declared(added.settings)
+        lines += [
+            f"• {key} ({fields[key].allowed}; default {shown_default(fields[key].default)}): {text}"
+            for key, text in added.meanings.items()
+        ]
     for domain, kind in OPTIONS.items():
         texts = meanings(kind)
         if texts:

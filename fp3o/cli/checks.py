@@ -6,7 +6,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from fp3o.cli.arguments import find_local_modules
+from fp3o.cli.arguments import Imports, find_local_modules
 
 
 def doctor() -> int:
@@ -26,6 +26,7 @@ def check_env(
     env_args: Annotated[
         str, arg(metavar="NAME=VALUE,…", help="What the factory is called with; in training --set env_args=….")
     ] = "",
+    import_: Imports = (),
 ) -> int:
     """Say what of a PettingZoo environment fits this program and what does not."""
     find_local_modules()

@@ -14,6 +14,7 @@ from types import FrameType
 import tyro
 from tyro.extras import subcommand_cli_from_dict
 
+from fp3o.cli.arguments import load_imports
 from fp3o.cli.checks import check_env, doctor
 from fp3o.cli.evaluate import evaluate
 from fp3o.cli.listing import list_names
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with interruptible():
+            load_imports(given)
             code = subcommand_cli_from_dict(
                 COMMANDS,
                 prog="fp3o",

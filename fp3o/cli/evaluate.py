@@ -8,7 +8,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from fp3o import config
-from fp3o.cli.arguments import check_number, find_local_modules
+from fp3o.cli.arguments import Imports, check_number, find_local_modules
 from fp3o.errors import UserError
 
 
@@ -18,6 +18,7 @@ def evaluate(
     episodes: Annotated[int, arg(metavar="N", help="Deterministic episodes, one per environment.")] = 32,
     seed: Annotated[int, arg(metavar="S", help="Of the episodes' start states; not the run's seed.")] = 0,
     out: Annotated[Path | None, arg(metavar="FILE", help="Also write the episodes as CSV.")] = None,
+    import_: Imports = (),
     trust: Annotated[bool, arg(help="Import the environment's code that run.json names (module:factory).")] = False,
 ) -> int:
     """Evaluate the final policy of a finished run again."""

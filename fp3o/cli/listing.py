@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from fp3o import config
-from fp3o.cli.arguments import shown_default
+from fp3o.cli.arguments import Imports, shown_default
 from fp3o.config.settings import Settings
 from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
+from fp3o.plugins.registry import ADDED, AddedAlgorithm
 
 Listed = Literal["cells", "tasks", "algorithms", "variants", "settings", "suites"]
 
@@ -23,6 +24,7 @@ def list_names(
     match: Annotated[
         str, arg(metavar="PATTERN", help="Only names fitting this pattern, for example '*/none/fp3o*'.")
     ] = "",
+    import_: Imports = (),
 ) -> int:
     """List what exists, one name per line."""
     from fnmatch import fnmatchcase
@@ -44,7 +46,7 @@ def list_names(
     elif what == "tasks":
         lines = [(f"{domain}/{task}",) for domain in config.domains() for task in config.tasks(domain)]
     elif what == "algorithms":
-        lines = [(name,) for name in config.algorithms()]
+        lines = [(name, *_plugin(ADDED.algorithms.get(name))) for name in config.algorithms()]
     elif what == "variants":
         lines = [
             (f"{algorithm}-{name}", about)
@@ -58,9 +60,17 @@ def list_names(
             for kind in kinds
             for field, text in zip(declared(kind).values(), meanings(kind).values(), strict=True)
         ]
+        for added in ADDED.algorithms.values():
+            own = ((declared(added.settings)[name], text) for name, text in added.meanings.items())
+            lines += [(field.name, field.allowed, shown_default(field.default), text) for field, text in own]
     else:
         lines = [(name, str(config.load_suite(name).raw["title"])) for name in config.suite_names()]
     for line in lines:
         if not match or fnmatchcase(line[0], match):
             print("\t".join(line))
     return 0
+
+
+def _plugin(added: AddedAlgorithm | None) -> tuple[str, ...]:
+    """Title and file of a plug-in's algorithm; ours need none."""
+    return () if added is None else (added.title, f"plug-in {added.file}")

@@ -8,7 +8,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from fp3o import config
-from fp3o.cli.arguments import check_number
+from fp3o.cli.arguments import Imports, check_number
 
 
 def render(
@@ -19,6 +19,7 @@ def render(
     every: Annotated[int, arg(metavar="K", help="Draw every K-th step.")] = 2,
     width: Annotated[int, arg(metavar="PIXELS", help="Of the picture.")] = 320,
     height: Annotated[int, arg(metavar="PIXELS", help="Of the picture.")] = 240,
+    import_: Imports = (),
 ) -> int:
     """Draw one episode of a finished run's final policy (MAMuJoCo and SMAC)."""
     check_number("every", every, 1, 1_000_000)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from fp3o import config
-from fp3o.cli.arguments import CELL_HELP, check_number, find_local_modules, parse_overrides, settings_help
+from fp3o.cli.arguments import CELL_HELP, Imports, check_number, find_local_modules, parse_overrides, settings_help
 from fp3o.runs import layout
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def train(
         Path | None, arg(metavar="DIR", help="Write to DIR/<cell>/<digest>/seed-<k>/ instead, without a suite.")
     ] = None,
     set_: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help=settings_help())] = (),
+    import_: Imports = (),
     device: Annotated[
         Literal["auto", "cpu", "cuda"], arg(help="Where updates run; auto takes a GPU if there is one.")
     ] = "auto",
@@ -62,9 +63,8 @@ def train(
     ] = False,
 ) -> int:
     """Train a cell with the paper's values; the same command resumes an interrupted run."""
-    the_cell = config.Cell.parse(cell)
-    chosen = config.load_suite(suite) if out is None else None
-    plan = config.resolve(the_cell, parse_overrides(set_), chosen)
+    chosen = config.load_suite(suite) if out is None else None  # Its plug-ins may have the cell's algorithm.
+    plan = config.resolve(config.Cell.parse(cell), parse_overrides(set_), chosen)
     numbers = config.parse_seeds(seeds)
     check_number("threads", threads, 0, 10_000)
     roots = Roots(plan, numbers, chosen, out)

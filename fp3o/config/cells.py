@@ -10,6 +10,7 @@ from typing import NamedTuple
 from fp3o.config.sharings import SHARINGS
 from fp3o.config.sources import algorithms, catalogue, domains, tasks, variant_settings, variants
 from fp3o.errors import UserError, unknown
+from fp3o.plugins.registry import ADDED
 
 UNMEASURED_MIB = 4000  # assumed where tasks.yaml has no measurement
 
@@ -28,7 +29,8 @@ class Row(NamedTuple):
 def algorithm_title(label: str) -> str:
     """A label for readers: mappo-10-epochs → MAPPO (10 epochs)."""
     algorithm, _, variant = label.partition("-")
-    title = "CoPPO" if algorithm == "coppo" else algorithm.upper()
+    added = ADDED.algorithms.get(algorithm)
+    title = added.title if added else "CoPPO" if algorithm == "coppo" else algorithm.upper()
     return f"{title} ({variant.replace('-', ' ')})" if variant else title
 
 
@@ -45,7 +47,9 @@ COLOURS = {
 
 def algorithm_colour(label: str) -> str:
     """The colour of the label's algorithm; its variants have the same."""
-    return COLOURS.get(label.partition("-")[0], "#555555")
+    algorithm = label.partition("-")[0]
+    added = ADDED.algorithms.get(algorithm)
+    return added.colour if added else COLOURS.get(algorithm, "#555555")
 
 
 @dataclass(frozen=True, order=True)
@@ -113,7 +117,7 @@ class Cell:
         if self.sharing not in SHARINGS:
             raise unknown("sharing", self.sharing, SHARINGS, self.id)
         if self.algorithm not in algorithms():
-            raise unknown("algorithm", self.algorithm, algorithms(), self.id)
+            raise unknown("algorithm", self.algorithm, (*algorithms(), "those of a plug-in (--import)"), self.id)
         if self.variant and variant_settings(self.algorithm, self.variant) is None:
             allowed = [*variants(self.algorithm), *["<epochs>-<epochs>"] * (self.algorithm == "fp3o")] or ["(none)"]
             raise unknown(f"variant of {self.algorithm}", self.variant, allowed, self.id)

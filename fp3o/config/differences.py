@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fp3o.config.cells import Cell
-from fp3o.config.settings import Settings
+from fp3o.config.settings import settings_of
 from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, shown
@@ -51,8 +51,13 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any], sources: Mapping[str
         for name in ("cell", "protocol", "revision")
         if old.get(name) != new.get(name)
     ]
-    domain = Cell.of(new["cell"]).domain
-    for part, kind in (("settings", Settings), ("options", OPTIONS[domain])):
+    sides = [side.get("plugins", {}) for side in (old, new)]
+    for part in ("algorithm", "environment"):
+        was, now = (side.get(part) for side in sides)
+        if was != now:
+            differences.append(Change(f"{part}-source", _text(was), _text(now)))
+    cell = Cell.of(new["cell"])
+    for part, kind in (("settings", settings_of(cell.algorithm)), ("options", OPTIONS[cell.domain])):
         later = {name: field.added_later.value for name, field in declared(kind).items() if field.added_later}
         before, after = ({**later, **side[part]} for side in (old, new))
         names = [*(name for name in declared(kind) if name in before or name in after)]

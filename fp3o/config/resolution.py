@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from fp3o.config.cells import Cell
 from fp3o.config.differences import Change, changes
-from fp3o.config.settings import Settings
+from fp3o.config.settings import Settings, settings_of
 from fp3o.config.sources import catalogue, variant_settings
 from fp3o.envs.domains import DOMAINS, OPTIONS, revision
 from fp3o.envs.options import KNOWN_ENVIRONMENTS, PettingzooOptions
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar, declared, hashed
+from fp3o.plugins import registry
 
 if TYPE_CHECKING:
     from fp3o.config.suites import Suite
@@ -90,7 +91,10 @@ class _Layer:
 def setting_names(cell: Cell) -> tuple[str, ...]:
     """Settings the cell's algorithm reads, in the order of the dataclass."""
     algorithm = cell.algorithm
-    return tuple(n for n, field in declared(Settings).items() if not field.readers or algorithm in field.readers)
+    added = registry.ADDED.algorithms.get(algorithm)
+    named = added.values if added else {}  # A plug-in that gives a value to others' setting reads it too.
+    fields = declared(settings_of(algorithm)).items()
+    return tuple(n for n, field in fields if not field.readers or algorithm in field.readers or n in named)
 
 
 def option_names(domain: str) -> tuple[str, ...]:
@@ -99,13 +103,17 @@ def option_names(domain: str) -> tuple[str, ...]:
 
 
 def _configuration(cell: Cell, settings: Settings, options: Any, protocol: int, revision: int) -> dict[str, Any]:
-    return {
+    read = {name: getattr(settings, name) for name in setting_names(cell)}
+    configuration = {
         "protocol": protocol,
         "revision": revision,
         "cell": cell.id,
-        "settings": hashed({name: getattr(settings, name) for name in setting_names(cell)}, Settings),
+        "settings": hashed(read, settings_of(cell.algorithm)),
         "options": hashed(asdict(options), type(options)),
     }
+    environment = options.env or cell.task if isinstance(options, PettingzooOptions) else ""
+    plugins = registry.digests(cell.algorithm, environment)
+    return {**configuration, "plugins": plugins} if plugins else configuration
 
 
 def canonical_json(value: object) -> str:
@@ -151,7 +159,7 @@ def _layers(cell: Cell) -> list[_Layer]:
 
 def _merge(cell: Cell, layers: Iterable[_Layer]) -> tuple[dict[str, Scalar], dict[str, str]]:
     """The layers' values by name (later layers win), and the label of the layer each came from."""
-    settings, options = declared(Settings), declared(OPTIONS[cell.domain])
+    settings, options = declared(settings_of(cell.algorithm)), declared(OPTIONS[cell.domain])
     readable = setting_names(cell)
     values: dict[str, Scalar] = {}
     sources: dict[str, str] = {}
@@ -176,7 +184,7 @@ def _merge(cell: Cell, layers: Iterable[_Layer]) -> tuple[dict[str, Scalar], dic
 def _follow(cell: Cell, values: dict[str, Scalar], sources: dict[str, str]) -> None:
     """Add the derived defaults (`Follows`) of settings that no layer gives."""
     for key in setting_names(cell):
-        follows = declared(Settings)[key].follows
+        follows = declared(settings_of(cell.algorithm))[key].follows
         if follows is not None and key not in values:
             led = values.get(follows.leader, getattr(Settings, follows.leader))
             assert isinstance(led, (int, float))
@@ -193,7 +201,7 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
     for key in setting_names(cell):  # Derived defaults were computed, not parsed.
         value = getattr(settings, key)
         if isinstance(value, (int, float)):
-            declared(Settings)[key].check(value, cell.id)
+            declared(settings_of(cell.algorithm))[key].check(value, cell.id)
     samples = settings.rollout_length * settings.rollout_threads
     if settings.total_steps < samples:
         raise refuse(f"total_steps = {settings.total_steps} is less than one rollout; allowed: at least {samples}")
@@ -227,7 +235,8 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
     known = not isinstance(options, PettingzooOptions) or (options.env or cell.task) in KNOWN_ENVIRONMENTS
     if not known and not re.fullmatch(r"[\w.]+:[\w.]+", options.env):
         names = ", ".join(KNOWN_ENVIRONMENTS)
-        raise refuse(f"env = {options.env!r} is not allowed; allowed: module:factory of a ParallelEnv, {names}")
+        hint = "module:factory of a ParallelEnv, an environment of a plug-in (--import)"
+        raise refuse(f"env = {options.env!r} is not allowed; allowed: {hint}, {names}")
 
 
 def check_agents(plan: Plan, agents: int) -> None:
@@ -272,5 +281,6 @@ def _build(cell: Cell, layers: Iterable[_Layer]) -> tuple[Settings, Any, dict[st
     _follow(cell, values, sources)
     names = option_names(cell.domain)
     options = OPTIONS[cell.domain](**{key: value for key, value in values.items() if key in names})
-    settings = Settings(**{key: value for key, value in values.items() if key not in names})  # type: ignore[arg-type]
+    kind = settings_of(cell.algorithm)
+    settings = kind(**{key: value for key, value in values.items() if key not in names})  # type: ignore[arg-type]
     return settings, options, sources

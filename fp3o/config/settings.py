@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fp3o.fields import Bounds, Follows, read_by
+from fp3o.plugins.registry import ADDED
 
 FLOAT32 = 1e38  # Greatest magnitude: the networks compute in 32 bits.
 
@@ -101,3 +102,8 @@ class Settings:
     """Episodes on which the final policy is scored, in final.csv when more than evaluation_episodes (MPE: 1000)."""
     slice_rows: Annotated[int, Bounds(0, 10**12)] = 0
     """Rows of a minibatch processed at once, gradients summed; 0 = all. Fixed by the cell, never by free memory."""
+
+
+def settings_of(algorithm: str) -> type[Settings]:
+    """The class of an algorithm's settings: that of a plug-in may have more."""
+    return ADDED.algorithms[algorithm].settings if algorithm in ADDED.algorithms else Settings

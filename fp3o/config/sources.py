@@ -13,6 +13,8 @@ from fp3o.config.tasks_schema import check_tasks
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError
 from fp3o.fields import Scalar
+from fp3o.plugins.loading import load_installed
+from fp3o.plugins.registry import ADDED
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # setup.py copies benchmarks/ and workflow/schemas/ here; the other files of a checkout are not installed.
@@ -48,8 +50,16 @@ def _checkout(current: str) -> Path | None:
 
 
 def catalogue() -> dict[str, Any]:
-    """benchmarks/tasks.yaml, checked: every key known, every value allowed."""
-    return _catalogue(data_root())
+    """benchmarks/tasks.yaml, checked (every key known, every value allowed), and what plug-ins add to it."""
+    load_installed()
+    content = _catalogue(data_root())
+    if not ADDED.algorithms and not ADDED.environments:
+        return content
+    algorithms = {name: {"settings": one.values} for name, one in ADDED.algorithms.items()}
+    tasks = {name: {"settings": one.settings, "options": one.options} for name, one in ADDED.environments.items()}
+    free = content["domains"]["pettingzoo"]
+    domains = {**content["domains"], "pettingzoo": {**free, "tasks": {**(free["tasks"] or {}), **tasks}}}
+    return {**content, "domains": domains, "algorithms": {**content["algorithms"], **algorithms}}
 
 
 @cache

@@ -258,6 +258,7 @@ RUN_SCHEMA: dict[str, Any] = {
             ),
             "settings": {"type": "object", "minProperties": 1},
             "options": {"type": "object"},
+            "plugins": _TEXT_MAP,
             "protocol": {"type": "integer", "minimum": 0},
             "revision": {"type": "integer", "minimum": 0},
             "deviations": {"type": "array", "items": {"type": "string"}},
@@ -319,7 +320,7 @@ RUN_SCHEMA: dict[str, Any] = {
                 optional=("notes", "process_gpu_mib"),
             ),
         },
-        optional=("diverged",),
+        optional=("diverged", "plugins"),
     ),
     # `diverged` (iteration and quantity) is there if and only if the status is "diverged".
     "if": {"properties": {"status": {"const": "diverged"}}, "required": ["status"]},

@@ -54,7 +54,8 @@ def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[s
     for name, value in (expected or RunId.of(document))._asdict().items():
         if document[name] != value:
             raise UserError(f"{path} is another run: its {name} is {document[name]}, not {value}; {remedy(folder)}")
-    parts = {name: document[name] for name in ("protocol", "revision", "cell", "settings", "options")}
+    named = ("protocol", "revision", "cell", "settings", "options", "plugins")
+    parts = {name: document[name] for name in named if name in document}
     if digest_of(parts) != document["digest"]:
         raise UserError(
             f"{path} was altered: its settings, protocol or revision do not give its digest; {remedy(folder)}"

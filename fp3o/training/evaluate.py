@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from fp3o.config import Cell
-from fp3o.config.settings import Settings
+from fp3o.config.settings import settings_of
 from fp3o.envs import make
 from fp3o.envs.domains import OPTIONS
 from fp3o.envs.interface import BatchEnv, EnvSpec, Episode, slot_seeds
@@ -137,7 +137,7 @@ def trained(folder: Path) -> Trained:
         folder / records.CHECKPOINT,
     )
     cell = Cell.parse(document["cell"])
-    settings = restored(document["settings"], Settings)
+    settings = restored(document["settings"], settings_of(cell.algorithm))
     options = restored(document["options"], OPTIONS[cell.domain])
     probe = make(cell.domain, cell.task, 1, auto_reset=False, options=options)
     spec = probe.spec

@@ -388,6 +388,7 @@ class BlockTrainer:
             **({} if where is None else {"diverged": where}),
             "settings": configuration["settings"],
             "options": configuration["options"],
+            **({"plugins": configuration["plugins"]} if "plugins" in configuration else {}),
             "protocol": self.plan.protocol,
             "revision": self.plan.revision,
             "deviations": [str(change) for change in self.plan.deviations],

@@ -17,26 +17,42 @@ def code_of(module: str, root: Path = Path()) -> list[str]:
     From the import statements in the sources, also those inside functions: importing would be slow and need every
     package.
     """
-    names, files = [module, f"{module}.__main__"], set[Path]()
-    while names:
-        name = names.pop()
-        parts = name.split(".")
-        for end in range(1, len(parts) + 1):  # importing a.b.c runs a and a.b first
-            path = _file(root, tuple(parts[:end]))
-            if path is not None and path not in files:
-                files.add(path)
-                names += _imports(path)
+    files = _reached([module, f"{module}.__main__"], root, PACKAGES)
     folders = {folder for path in files for folder in (path.parent, path.parent / "templates") if folder.is_dir()}
     data = {path for folder in folders for path in folder.iterdir() if path.suffix in _DATA}
     return sorted(path.relative_to(root).as_posix() for path in files | data)
 
 
+def imported_files(file: Path) -> list[Path]:
+    """A Python file and the modules in its folder that it imports, directly or through one another."""
+    _imports.cache_clear()  # Unlike ours, it may be edited while this program runs.
+    _file.cache_clear()
+    try:
+        return sorted({file} | _reached(_imports(file), file.parent, None))
+    except (SyntaxError, ValueError):
+        return [file]  # Python itself says what is wrong with it.
+
+
+def _reached(names: list[str], root: Path, packages: tuple[str, ...] | None) -> set[Path]:
+    """Files below `root` that importing these modules runs, of these packages alone; None: of any."""
+    waiting, files = list(names), set[Path]()
+    while waiting:
+        parts = waiting.pop().split(".")
+        if packages is not None and parts[0] not in packages:
+            continue
+        for end in range(1, len(parts) + 1):  # importing a.b.c runs a and a.b first
+            path = _file(root, tuple(parts[:end]))
+            if path is not None and path not in files:
+                files.add(path)
+                waiting += _imports(path)
+    return files
+
+
 @cache
 def _file(root: Path, parts: tuple[str, ...]) -> Path | None:
-    """The file of a module of `PACKAGES`; None for other packages' modules and for names that are no module."""
+    """The file of a module; None for names that are no module here."""
     place = root.joinpath(*parts)
-    candidates = (place / "__init__.py", place.with_suffix(".py")) if parts[0] in PACKAGES else ()
-    return next((path for path in candidates if path.is_file()), None)
+    return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
 
 
 @cache

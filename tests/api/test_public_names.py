@@ -34,6 +34,17 @@ Callback.end(self) -> None
 Callback.evaluation(self, seed: int, records: Sequence[Record]) -> bool | None
 Callback.iteration(self, seed: int, record: Record) -> bool | None
 Callback.say(self, text: str) -> None
+Context
+Context.advantage
+Context.log_ratio
+Context.next_value
+Context.raw_advantage
+Context.returns
+Context.rollout
+Context.settings
+Context.snapshot
+Context.uniform
+Context.value
 Episode
 Episode.length
 Episode.return_per_agent
@@ -52,6 +63,10 @@ Run.seed
 Run.settings
 Run.status
 Run.team(self, env: Any = None, *, seed: int = 0) -> Team
+Setting(default: Scalar, meaning: str = , least: float = -1e+38, greatest: float = 1e+38) -> None
+Setting.greatest
+Setting.least
+Setting.meaning
 Table
 Table.to_pandas(self) -> Any
 Team
@@ -62,12 +77,30 @@ TensorBoard(folder: str | Path) -> None
 TensorBoard.end(self) -> None
 TensorBoard.evaluation(self, seed: int, records: Sequence[Record]) -> None
 TensorBoard.iteration(self, seed: int, record: Record) -> None
+Turn
+Turn.advantage
+Turn.agents
+Turn.clip
+Turn.clip_others
+Turn.clip_range
+Turn.epochs
+Turn.go
+Turn.learn
+Turn.learners
+Turn.ordinal
+Turn.others
+Turn.records
+Turn.returns
+Turn.weight
 UserError
+algorithm(name: str, *, title: str = , colour: str = , settings: Mapping[str, Scalar | Setting] | None = None,
+    critic_input: Literal[state, observation] = state) -> Callable[[Turns], Turns]
+environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> Callable[[T], T]
 play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
 runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Run]
 train(cell: str, seeds: Iterable[int] = range(0, 5), settings: Mapping[str, Scalar] | None = None, out: str | Path =
-    runs, callbacks: Sequence[Callback] = (), *, device: Literal[auto, cpu, cuda] = auto, path: Literal[auto,
-    eager, compiled] = auto, threads: int = 0, quiet: bool = False) -> list[Run]
+    runs, callbacks: Sequence[Callback] = (), *, device: Literal[auto, cpu, cuda] = auto, path: Literal[auto, eager,
+    compiled] = auto, threads: int = 0, quiet: bool = False) -> list[Run]
 """
 
 
@@ -76,7 +109,7 @@ def written(thing: Any) -> str:
     return str(inspect.signature(thing)).replace("'", "").replace('"', "")
 
 
-CONSTRUCTED = ("Callback", "Run", "TensorBoard")  # other objects come from functions
+CONSTRUCTED = ("Callback", "Run", "Setting", "TensorBoard")  # other objects come from functions
 
 
 def members() -> Iterator[tuple[str, Any, str]]:

@@ -109,7 +109,7 @@ def digests() -> dict[str, str]:
 def later(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A later version of this program, with one more setting and one more option; the digests before."""
     before = digests()
-    for module in ("resolution", "differences"):
+    for module in ("settings", "resolution"):
         monkeypatch.setattr(f"fp3o.config.{module}.Settings", LaterSettings)
     monkeypatch.setitem(OPTIONS, "mpe", LaterMpeOptions)
     return before
@@ -138,7 +138,8 @@ def test_without_the_mark_every_digest_changes(monkeypatch: pytest.MonkeyPatch) 
         weight_decay: Annotated[float, Bounds(0, 1)] = 0.0
 
     before = digests()
-    monkeypatch.setattr("fp3o.config.resolution.Settings", Careless)
+    for module in ("settings", "resolution"):
+        monkeypatch.setattr(f"fp3o.config.{module}.Settings", Careless)
     after = digests()
     assert not set(before.values()) & set(after.values())
 

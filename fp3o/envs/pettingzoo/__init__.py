@@ -18,6 +18,6 @@ def make(task: str, slots: int, *, auto_reset: bool, threads: int, options: Pett
     if ":" not in env and env not in KNOWN_ENVIRONMENTS:
         raise UserError(
             f"unknown environment {env!r} in pettingzoo/{task}; "
-            f"allowed: env=module:factory, or one of {', '.join(KNOWN_ENVIRONMENTS)}"
+            f"allowed: env=module:factory, one of a plug-in (--import), or {', '.join(KNOWN_ENVIRONMENTS)}"
         )
     return PettingzooBatch(task, env, slots, auto_reset, threads, checked(options, f"pettingzoo/{task}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 
 from fp3o.envs.options import KNOWN_ENVIRONMENTS
 from fp3o.envs.pettingzoo.child import Child
-from fp3o.envs.pettingzoo.factory import parse_arguments
+from fp3o.envs.pettingzoo.factory import located, parse_arguments
+from fp3o.plugins.registry import ADDED
 
 SECONDS = 120.0
 # The last line of a complete examination. Without it the process ended halfway, even if its exit status says success.
@@ -27,7 +29,7 @@ class Report:
 
 def check(env: str, arguments: str = "", seconds: float = SECONDS) -> Report:
     """Try the environment in a process of its own: a crash or a hang is a finding like any other."""
-    told = json.dumps({"env": env, "arguments": parse_arguments(arguments), "path": sys.path})
+    told = json.dumps({"env": located(env), "arguments": parse_arguments(arguments), "path": sys.path})
     with tempfile.TemporaryFile() as output:
         child = Child("fp3o.envs.pettingzoo.examine", told, output=output)
         try:
@@ -49,6 +51,10 @@ def check(env: str, arguments: str = "", seconds: float = SECONDS) -> Report:
         findings.append(["no", trouble])
     fits = bool(findings) and all(verdict != "no" for verdict, _ in findings)
     cell = f"{env}/full/fp3o" if env in KNOWN_ENVIRONMENTS else f"my-game/full/fp3o --set env={env}"
+    if env in ADDED.environments:
+        cell += f" --import {os.path.relpath(ADDED.environments[env].file)}"
+    elif (file := env.rpartition(":")[0]).endswith(".py"):
+        cell = f"my-game/full/fp3o --import {file}, with @fp3o.environment('my-game') above it"
     if arguments:
         cell += f" --set {shlex.quote(f'env_args={arguments}')}"
     conclusion = (

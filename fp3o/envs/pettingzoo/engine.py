@@ -26,7 +26,7 @@ from fp3o.envs.domains import REVISIONS
 from fp3o.envs.interface import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import PettingzooOptions
 from fp3o.envs.pettingzoo.child import Child
-from fp3o.envs.pettingzoo.factory import parse_arguments
+from fp3o.envs.pettingzoo.factory import located, parse_arguments
 from fp3o.envs.pettingzoo.memory import SharedArrays, SharedSnapshot, attach, unnamed_file
 from fp3o.envs.pettingzoo.spaces import Description
 from fp3o.errors import UserError
@@ -117,7 +117,7 @@ class PettingzooBatch:
         workers = list(workers)
         for worker in workers:
             hello = {
-                "env": self._env,
+                "env": located(self._env),
                 "arguments": self._arguments,
                 "path": sys.path,
                 "provenance": worker.number == 0,

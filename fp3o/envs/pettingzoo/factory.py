@@ -11,11 +11,14 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fp3o.envs.options import KNOWN_ENVIRONMENTS
 from fp3o.envs.pettingzoo.spaces import Unfit
 from fp3o.errors import UserError
+from fp3o.plugins.loading import load_file
+from fp3o.plugins.registry import ADDED
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
@@ -38,19 +41,25 @@ def _value(text: str) -> Any:
         return text
 
 
+def located(env: str) -> str:
+    """What another process finds the environment by: of a plug-in's, its file and factory."""
+    return ADDED.environments[env].location if env in ADDED.environments else env
+
+
 def load_factory(env: str, given: Mapping[str, Any]) -> Callable[[], Any]:
     """The function that `env` (`module:factory` or a known name) stands for, with these arguments bound."""
     known = KNOWN_ENVIRONMENTS.get(env)
     location, arguments = (known.factory, {**dict(known.arguments), **given}) if known else (env, given)
-    module_name, _, names = location.partition(":")
+    module_name, _, names = location.rpartition(":")
     if not module_name or not names:
         raise Unfit(f"{env!r} is not of the form module:factory; known by name: {', '.join(KNOWN_ENVIRONMENTS)}")
     try:
-        target = importlib.import_module(module_name)
+        target = _module(module_name)
     except Exception as error:
         advice = f"; pip install '{known.package}'" if known and isinstance(error, ImportError) else ""
         raise Unfit(f"module {module_name!r} cannot be imported: {one_line(error)}{advice}") from error
-    _check_not_hidden(module_name.partition(".")[0])
+    if not module_name.endswith(".py"):
+        _check_not_hidden(module_name.partition(".")[0])
     for name in names.split("."):
         if not hasattr(target, name):
             close = difflib.get_close_matches(name, [n for n in vars(target) if not n.startswith("_")])
@@ -60,6 +69,11 @@ def load_factory(env: str, given: Mapping[str, Any]) -> Callable[[], Any]:
     if not callable(target):
         raise Unfit(f"{names!r} in module {module_name!r} is no function")
     return functools.partial(target, **arguments)
+
+
+def _module(name: str) -> ModuleType:
+    """By its name, or by the path of its file."""
+    return load_file(name) if name.endswith(".py") else importlib.import_module(name)
 
 
 def _check_not_hidden(module_name: str) -> None:
@@ -92,11 +106,11 @@ def build(factory: Callable[[], Any]) -> Any:
 def provenance(env: str) -> dict[str, str]:
     """Versions of the packages involved, and a digest of the file that contains the factory."""
     known = KNOWN_ENVIRONMENTS.get(env)
-    module_name = (known.factory if known else env).partition(":")[0]
+    module_name = (known.factory if known else env).rpartition(":")[0]
     versions = {"pettingzoo": metadata.version("pettingzoo"), "gymnasium": metadata.version("gymnasium")}
     for package in metadata.packages_distributions().get(module_name.partition(".")[0], []):
         versions[package] = metadata.version(package)
-    source = importlib.import_module(module_name).__file__
+    source = _module(module_name).__file__
     if source:
         versions["source_sha256"] = hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16]
     return versions
