@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from command import call
 from run_files import run_document
 
 from fp3o import cli, config
@@ -32,13 +33,6 @@ from fp3o.workflow.blocks import Block
 CELL = "matrix/two-step/full/mappo"
 
 each_signal = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-
-
-def call(*arguments: str) -> int:
-    """Run the command in this process; its exit code."""
-    with pytest.raises(SystemExit) as left:
-        cli.main(arguments)
-    return int(left.value.code or 0)
 
 
 def publish_runs(
@@ -98,7 +92,8 @@ def test_train_resolves_and_calls_the_loop(
     assert (made["device"], made["mode"], made["threads"]) == ("cpu", "eager", 2)
     assert made["allow_path_change"] is True
     shown = capsys.readouterr().out
-    assert "deviates from the paper: gamma" in shown
+    assert shown.startswith(f"{CELL} {made['plan'].digest}: seeds 1-2, 25,600 steps each\n")
+    assert "differs from the default: gamma" in shown  # the paper has no such game
     assert f"{CELL}: 11.5 ± 0.7 (n = 2), no published value" in shown
     assert str(tmp_path / CELL / made["plan"].digest) in shown
 
@@ -341,8 +336,8 @@ def test_evaluate_prints_and_writes(
     publish_runs(plan, (4,), tmp_path, tmp_path / "scratch")
     asked: list[tuple[Any, ...]] = []
 
-    def evaluate_run(folder: Path, episodes: int, seed: int) -> list[Episode]:
-        asked.append((folder, episodes, seed))
+    def evaluate_run(folder: Path, episodes: int, seed: int, watch: Any, stochastic: bool) -> list[Episode]:
+        asked.append((folder, episodes, seed, stochastic))
         return [Episode(i, float(i), float(i) / 2, 10, i == 1) for i in range(episodes)]
 
     module = ModuleType("fp3o.training.evaluate")
@@ -351,11 +346,17 @@ def test_evaluate_prints_and_writes(
     run = tmp_path / CELL / plan.digest / "seed-4"
     out = tmp_path / "episodes.csv"
     assert call("evaluate", str(run), "--episodes", "4", "--seed", "9", "--out", str(out)) == 0
-    assert asked == [(run, 4, 9)]
+    assert call("evaluate", str(run), "--episodes", "1", "--stochastic") == 0
+    assert asked == [(run, 4, 9, False), (run, 1, 0, True)]
     shown = capsys.readouterr().out
     assert f"{CELL} seed 4, 4 episodes from seed 9" in shown
-    assert "return            1.5  (least 0, greatest 3)" in shown
-    assert "win rate          25.0 %" in shown
+    # Mean, deviation with ddof = 1, and Student's t interval of 0, 1, 2, 3.
+    spread = "1.5 ± 1.291 over episodes, 95 % interval of the mean -0.554"
+    assert f"return            {spread}" in shown
+    assert "win rate          25.0 %, 95 % interval 4.6 … 69.9 %" in shown
+    assert (
+        f"{CELL} seed 4, 1 episodes from seed 0, actions drawn from the policy\nreturn            0, least 0" in shown
+    )
     assert records.read_final(out)["return"].tolist() == [0, 1, 2, 3]
     assert call("evaluate", str(run), "--episodes", "0") == 2
 

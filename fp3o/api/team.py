@@ -13,7 +13,7 @@ from fp3o.envs.interface import ActionSpec, EnvSpec, Floats, Snapshot
 from fp3o.envs.pettingzoo.spaces import Translator, Unfit, describe
 from fp3o.errors import UserError
 from fp3o.training.evaluate import Trained
-from fp3o.training.policy import Policy, playable
+from fp3o.training.policy import Policy, noise_of, playable
 
 
 class Team:
@@ -85,10 +85,7 @@ class Team:
             raise UserError("memory is given to policies that have none; allowed: None")
         noise = None
         if not deterministic:
-            size = (1, slots, spec.agents, spec.action.width)
-            gaussian = spec.action.kind == "gaussian"
-            draws = self._random.standard_normal if gaussian else self._random.random
-            noise = torch.from_numpy(draws(size, np.float32))
+            noise = torch.from_numpy(noise_of(spec.action, self._random, 1, slots, spec.agents))
         snapshot = Snapshot(seen, seen, np.ones((slots, spec.agents), np.bool_), legal)
         location, action = policy.act(snapshot, np.ones((1, slots), np.float32), noise)
         actions, _ = playable(spec.action, location, action, snapshot)

@@ -1,11 +1,14 @@
-"""What several commands have in common: help texts, checks of arguments."""
+"""What several commands have in common: arguments, help texts, checks."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
 
 from tyro.conf import UseAppendAction, arg
 
@@ -18,6 +21,22 @@ from fp3o.plugins.loading import load_file
 from fp3o.plugins.registry import ADDED
 
 CELL_HELP = "<domain>/<task>/<sharing>/<algorithm>[-<variant>], for example mamujoco/ant-2x4/partial/fp3o."
+SEEDS_HELP = "Numbers of the seeds: 0-4 (five), 3 (the one numbered 3) or 0-4,7; all are trained side by side."
+SUITE_HELP = "Suite whose overrides apply; its runs go to results/NAME/, other settings, seeds or cells to runs/."
+
+# What people change first; the order is that of `fp3o train --help`.
+FIRST = (
+    "total_steps",
+    "rollout_length",
+    "rollout_threads",
+    "epochs",
+    "minibatches",
+    "clip",
+    "actor_lr",
+    "critic_lr",
+    "entropy_coef",
+    "evaluation_interval",
+)
 
 
 IMPORT = "--import"
@@ -40,12 +59,15 @@ def load_imports(arguments: Sequence[str]) -> None:
 
 
 def settings_help() -> str:
-    """Every name `--set` knows, with its meaning: settings of the learner, then options of each domain."""
-    lines = ["Override one value; every departure from the paper is recorded. Settings:"]
-    texts = meanings(Settings)
-    for name, field in declared(Settings).items():
-        only = f" Only {', '.join(field.readers)}." if field.readers else ""
-        lines.append(f"• {name} ({field.allowed}): {texts[name]}{only}")
+    """Every name `--set` knows, with its meaning: those that are changed first, the others, options of each domain."""
+    texts, fields = meanings(Settings), declared(Settings)
+    lines = ["Another value; may be repeated, and every departure from the paper is recorded. Changed most often:"]
+    for name in (*FIRST, "", *(name for name in fields if name not in FIRST)):
+        if not name:
+            lines.append("Other settings:")
+            continue
+        only = f" Only {', '.join(fields[name].readers)}." if fields[name].readers else ""
+        lines.append(f"• {name} ({fields[name].allowed}): {texts[name]}{only}")
     for name, added in ADDED.algorithms.items():
         if added.meanings:
             lines.append(f"Settings of {name}:")
@@ -63,6 +85,20 @@ def settings_help() -> str:
     return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Values:
+    """What differs from the paper's values; `fp3o show CELL` lists them all, with their sources."""
+
+    env_args: Annotated[
+        str, arg(metavar="NAME=VALUE,…", help="What the environment's factory is called with: --set env_args=….")
+    ] = ""
+    set_: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help=settings_help())] = ()
+
+    def overrides(self) -> dict[str, config.Scalar]:
+        """By name; UserError if a name is given twice."""
+        return parse_overrides([*self.set_, *([f"env_args={self.env_args}"] if self.env_args else [])])
+
+
 def shown_default(default: object) -> str:
     return "(none)" if default == "" else shown(default)
 
@@ -71,6 +107,12 @@ def check_number(name: str, value: int, least: int, greatest: int) -> None:
     """UserError for a number of the command line that is out of bounds."""
     if not least <= value <= greatest:
         raise UserError(f"--{name} {shown(value)} is not allowed; allowed: {least} … {greatest}")
+
+
+def check_folder_of(name: str, file: Path | None) -> None:
+    """UserError for a file to be written into a folder that is not there."""
+    if file is not None and not file.parent.is_dir():
+        raise UserError(f"--{name} {file}: there is no folder {file.parent}")
 
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, config.Scalar]:
@@ -84,6 +126,22 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, config.Scalar]:
             raise UserError(f"--set {name} is given twice: {overrides[name]} and {value}")
         overrides[name] = value
     return overrides
+
+
+def allow_code(run: Path, document: Mapping[str, Any], trust: bool) -> None:
+    """UserError unless code that a run's run.json names, of the user or of a package, may be and can be imported."""
+    from fp3o.runs import records, verify
+
+    named = verify.foreign_code(document)
+    if named and not trust:
+        raise UserError(f"{run / records.RUN} wants to run code of yours or of a package, {named}; --trust allows it")
+    find_local_modules()
+    module = named.partition(":")[0]
+    if named and find_spec(module.partition(".")[0]) is None:
+        raise UserError(
+            f"{run / records.RUN} plays {named}, and there is no module {module} in {os.getcwd()} or among the "
+            f"installed packages; run this in the folder that has {module.replace('.', '/')}.py"
+        )
 
 
 def find_local_modules() -> None:

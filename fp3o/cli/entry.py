@@ -14,11 +14,13 @@ from types import FrameType
 import tyro
 from tyro.extras import subcommand_cli_from_dict
 
+from fp3o import __version__
 from fp3o.cli.arguments import load_imports
 from fp3o.cli.checks import check_env, doctor
 from fp3o.cli.evaluate import evaluate
 from fp3o.cli.listing import list_names
 from fp3o.cli.render import render
+from fp3o.cli.show import show
 from fp3o.cli.storing import prune, pull, save
 from fp3o.cli.sweep import rerun, status
 from fp3o.cli.train import train
@@ -26,11 +28,14 @@ from fp3o.errors import UserError
 from fp3o.runs.atomic import disk_trouble
 from fp3o.runs.interrupt import StoppedEarly
 
+ABOUT = "Reproduce the FP3O paper: train, evaluate and compare its cells. `fp3o --version` says which this is."
+
 # In the order of `fp3o --help`.
 COMMANDS: dict[str, Callable[..., int]] = {
     "train": train,
     "evaluate": evaluate,
     "render": render,
+    "show": show,
     "list": list_names,
     "doctor": doctor,
     "check-env": check_env,
@@ -45,13 +50,16 @@ COMMANDS: dict[str, Callable[..., int]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: a mistake of the user is one line and exit code 2, an interruption 128 + signal."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ["--version"]:
+        print(f"fp3o {__version__}")
+        sys.exit(0)
     try:
         with interruptible():
             load_imports(given)
             code = subcommand_cli_from_dict(
                 COMMANDS,
                 prog="fp3o",
-                description="Reproduce the FP3O paper: train, evaluate and compare its cells.",
+                description=ABOUT,
                 args=given,
                 config=(tyro.conf.FlagCreatePairsOff,),
             )

@@ -2,51 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from fp3o import config
-from fp3o.cli.arguments import Imports, check_number, find_local_modules
-from fp3o.errors import UserError
+from fp3o.cli.arguments import Imports, allow_code, check_folder_of, check_number
+from fp3o.progress import Bar
+
+if TYPE_CHECKING:
+    from fp3o.envs.interface import BatchEnv, Episode
 
 
 def evaluate(
     run: Annotated[Positional[Path], arg(metavar="RUN", help="Folder of a finished run (with run.json).")],
     *,
-    episodes: Annotated[int, arg(metavar="N", help="Deterministic episodes, one per environment.")] = 32,
+    episodes: Annotated[int, arg(metavar="N", help="Episodes, one per environment.")] = 32,
     seed: Annotated[int, arg(metavar="S", help="Of the episodes' start states; not the run's seed.")] = 0,
+    stochastic: Annotated[
+        bool, arg(help="Draw actions from the policy instead of taking the most likely ones.")
+    ] = False,
     out: Annotated[Path | None, arg(metavar="FILE", help="Also write the episodes as CSV.")] = None,
     import_: Imports = (),
     trust: Annotated[bool, arg(help="Import the environment's code that run.json names (module:factory).")] = False,
 ) -> int:
     """Evaluate the final policy of a finished run again."""
-    from fp3o.runs import records, verify
+    from fp3o.runs import records
 
     document = records.read_run(run / records.RUN)
-    if (named := verify.foreign_code(document)) and not trust:
-        raise UserError(f"{run / records.RUN} wants to run code of yours or of a package, {named}; --trust allows it")
+    allow_code(run, document, trust)
     check_number("episodes", episodes, 1, 100_000)
     check_number("seed", seed, 0, config.LARGEST_SEED)
-    if out is not None and not out.parent.is_dir():
-        raise UserError(f"--out {out}: there is no folder {out.parent}")
-    find_local_modules()
+    check_folder_of("out", out)
     from fp3o.training.evaluate import evaluate_run
 
-    results = evaluate_run(run, episodes, seed)
+    label = f"{document['cell']} seed {document['seed']}, {episodes} episodes from seed {seed}"
+    if stochastic:
+        label += ", actions drawn from the policy"
+    with Bar("playing", 0, at_most=True) as bar:
+        results = evaluate_run(run, episodes, seed, Rounds(bar), stochastic=stochastic)
+        bar.advance(bar.total)
     rows = records.final_rows(results)
     if out is not None:
         log = records.CsvLog(out, records.FINAL_COLUMNS)
         log.append(rows)
         log.close()
-    print(f"{document['cell']} seed {document['seed']}, {len(results)} episodes from seed {seed}")
-    count = len(results)
-    returns = sorted(episode.total_return for episode in results)
-    print(f"return            {sum(returns) / count:.6g}  (least {returns[0]:.6g}, greatest {returns[-1]:.6g})")
-    print(f"return per agent  {sum(episode.return_per_agent for episode in results) / count:.6g}")
-    wins = [episode.won for episode in results if episode.won is not None]
-    if wins:
-        print(f"win rate          {100 * sum(wins) / len(wins):.1f} %")
-    print(f"length            {sum(episode.length for episode in results) / count:.6g}")
+    print(label)
+    print("\n".join(summary(results)))
     return 0
+
+
+def summary(episodes: Sequence[Episode]) -> list[str]:
+    """Means over the episodes, with the spread over them and a 95 % interval of the mean."""
+    from fp3o.statistics.intervals import mean_interval, summarise, wilson
+
+    lines = []
+    for name, values in (
+        ("return", [episode.total_return for episode in episodes]),
+        ("return per agent", [episode.return_per_agent for episode in episodes]),
+        ("length", [float(episode.length) for episode in episodes]),
+    ):
+        mean, deviation, count = summarise(values, "mean")
+        line = f"{name:<16}  {mean:.6g}"
+        if count > 1:
+            low, high, _ = mean_interval(values)
+            line += f" ± {deviation:.4g} over episodes, 95 % interval of the mean {low:.6g} … {high:.6g}"
+        lines.append(f"{line}, least {min(values):.6g}, greatest {max(values):.6g}")
+    wins = [episode.won for episode in episodes if episode.won is not None]
+    if wins:
+        low, high, _ = wilson(sum(wins), len(wins))
+        rate = 100 * sum(wins) / len(wins)
+        lines.append(f"win rate          {rate:.1f} %, 95 % interval {100 * low:.1f} … {100 * high:.1f} %")
+    return lines
+
+
+class Rounds:
+    """Tells a bar of every round that environments play; called with them before each step."""
+
+    def __init__(self, bar: Bar) -> None:
+        self._bar, self._count = bar, 0
+
+    def __call__(self, env: BatchEnv) -> None:
+        self._bar.total = max(env.spec.episode_limit, self._count)  # a lost episode is played again
+        if self._count:
+            self._bar.advance(self._count)
+        self._count += 1

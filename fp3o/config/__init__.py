@@ -8,7 +8,17 @@ The data is in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/suites/ (
 
 from fp3o.config.cells import Cell, Row, algorithm_colour, algorithm_title, memory_mib
 from fp3o.config.differences import Change, changes
-from fp3o.config.resolution import PROTOCOL, Plan, canonical_json, check_agents, option_names, resolve, setting_names
+from fp3o.config.resolution import (
+    PROTOCOL,
+    Origin,
+    Plan,
+    canonical_json,
+    check_agents,
+    option_names,
+    origins,
+    resolve,
+    setting_names,
+)
 from fp3o.config.seeds import LARGEST_SEED, SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
 from fp3o.config.settings import Settings
 from fp3o.config.sharings import SHARINGS
@@ -24,6 +34,7 @@ __all__ = [
     "Artefact",
     "Cell",
     "Change",
+    "Origin",
     "Plan",
     "Row",
     "Scalar",
@@ -42,6 +53,7 @@ __all__ = [
     "load_suite",
     "memory_mib",
     "option_names",
+    "origins",
     "parse_seeds",
     "repository",
     "resolve",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from math import isqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fp3o.config.cells import Cell
 from fp3o.config.differences import Change, changes
@@ -86,6 +86,8 @@ class _Layer:
 
     label: str
     values: Mapping[str, Scalar]
+    place: tuple[str, ...] = ()
+    """Of the values in tasks.yaml, from the top; empty for other sources."""
 
 
 def setting_names(cell: Cell) -> tuple[str, ...]:
@@ -136,22 +138,21 @@ def digest_of(configuration: Mapping[str, Any]) -> str:
 def _layers(cell: Cell) -> list[_Layer]:
     """The paper's values for the cell, general to specific (later layers win), then those of its variant."""
     data = catalogue()
-    domain = _at(data, "domains", cell.domain)
-    task = _at(domain, "tasks", cell.task)
-    algorithm = _at(data, "algorithms", cell.algorithm)
-    there = _at(algorithm, "domains", cell.domain)
-    paper: list[Mapping[str, Scalar]] = [
-        _at(domain, "settings"),
-        _at(domain, "options"),
-        _at(task, "settings"),
-        _at(task, "options"),
-        _at(task, "sharing", cell.sharing),
-        _at(algorithm, "settings"),
-        _at(there, "settings"),
-        _at(there, "sharing", cell.sharing),
-        _at(there, "tasks", cell.task),
+    task = ("domains", cell.domain, "tasks", cell.task)
+    algorithm = ("algorithms", cell.algorithm)
+    there = (*algorithm, "domains", cell.domain)
+    places: list[tuple[str, ...]] = [
+        ("domains", cell.domain, "settings"),
+        ("domains", cell.domain, "options"),
+        (*task, "settings"),
+        (*task, "options"),
+        (*task, "sharing", cell.sharing),
+        (*algorithm, "settings"),
+        (*there, "settings"),
+        (*there, "sharing", cell.sharing),
+        (*there, "tasks", cell.task),
     ]
-    layers = [_Layer("", values) for values in paper]
+    layers = [_Layer("", _at(data, *place), place) for place in places]
     if cell.variant:
         layers.append(_Layer(f"variant {cell.label}", variant_settings(cell.algorithm, cell.variant) or {}))
     return layers
@@ -260,11 +261,7 @@ def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Su
     """The plan of a cell: the paper's values, changed by its variant, the suite, then `overrides` (of --set)."""
     cell.check()
     base = _layers(cell)
-    extra = list(base)
-    if suite is not None:
-        extra += [_Layer(f"suite {suite.name}", values) for values in suite.overrides_of(cell)]
-    if overrides:
-        extra.append(_Layer("--set", overrides))
+    extra = base + _changed(cell, overrides, suite)
     settings, options, sources = _build(cell, extra)
     _check(cell, settings, options)
     engine = revision(cell.domain, options)
@@ -273,6 +270,29 @@ def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Su
     plain = _configuration(cell, *_build(cell, [layer for layer in base if not layer.label])[:2], PROTOCOL, engine)
     deviations = tuple(changes(plain, configuration, sources))
     return Plan(cell, settings, options, PROTOCOL, engine, digest, deviations)
+
+
+def _changed(cell: Cell, overrides: Mapping[str, Scalar] | None, suite: Suite | None) -> list[_Layer]:
+    """What a suite, then --set change."""
+    layers = [_Layer(f"suite {suite.name}", values) for values in suite.overrides_of(cell)] if suite else []
+    return [*layers, _Layer("--set", overrides)] if overrides else layers
+
+
+class Origin(NamedTuple):
+    """Where a value is from."""
+
+    label: str
+    """`variant …`, `suite …`, `--set`, `follows …`; "" for tasks.yaml and defaults."""
+    place: tuple[str, ...]
+    """Of the value in tasks.yaml, from the top; empty where it is from elsewhere."""
+
+
+def origins(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Suite | None = None) -> dict[str, Origin]:
+    """Where the values of `resolve` with the same arguments are from, by name; without those that are defaults."""
+    layers = _layers(cell) + _changed(cell, overrides, suite)
+    places = {key: (*layer.place, key) if layer.place else () for layer in layers for key in layer.values}
+    _, _, labels = _build(cell, layers)
+    return {key: Origin(label, () if label else places[key]) for key, label in labels.items()}
 
 
 def _build(cell: Cell, layers: Iterable[_Layer]) -> tuple[Settings, Any, dict[str, str]]:

@@ -30,6 +30,7 @@ from fp3o.runs.verify import RunId, needed, read_verified
 RESUME = "resume.safetensors"
 # Free space that is checked before a run starts; a run's files have about this size.
 _PROBE_BYTES = 1 << 20
+_MOST_TRIES = 100
 
 
 class Lock:
@@ -215,11 +216,16 @@ class RunFolder:
 
 
 def _make_folder(folder: Path) -> None:
-    with disk_errors(folder):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except FileExistsError:
-            raise UserError(f"cannot write {folder}: it is a file, not a folder") from None
+    for _ in range(_MOST_TRIES):
+        with disk_errors(folder):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                return
+            except FileExistsError:
+                raise UserError(f"cannot write {folder}: it is a file, not a folder") from None
+            except FileNotFoundError:
+                continue  # Another run has removed a folder above that it left empty; or none can be made there.
+    raise UserError(f"cannot write {folder}: no folder can be made in {_existing(folder)}")
 
 
 def _existing(folder: Path) -> Path:

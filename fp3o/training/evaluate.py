@@ -20,7 +20,8 @@ from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
 from fp3o.runs import checkpoint, records
 from fp3o.runs.verify import read_verified
-from fp3o.training.policy import Policy, playable
+from fp3o.training.policy import Policy, noise_of, playable
+from fp3o.training.randomness import generator
 from fp3o.training.step import Compiler
 from fp3o.training.update import networks
 
@@ -59,10 +60,12 @@ class Evaluator:
         stream: str,
         iteration: int,
         watch: Watch | None = None,
+        stochastic: bool = False,
     ) -> list[list[Episode]]:
         """The episodes of each replica, in the order of slots. Start states depend on seed, stream and iteration alone.
 
-        watch: called with the environments before every step and at the end.
+        watch: called with the environments before every step and at the end. stochastic: actions are drawn, by numbers
+        that seed and iteration alone decide, too.
         """
         env, policy = self.env, self.policy
         policy.load(trunks, heads)
@@ -71,10 +74,12 @@ class Evaluator:
         snapshot = env.reset(np.concatenate([slot_seeds(s, stream, self.episodes, iteration) for s in seeds]))
         finished: dict[int, Episode] = {}
         keep = np.zeros(shape, np.float32)
+        sources = [generator(seed, "evaluation", iteration) for seed in seeds] if stochastic else []
         for _ in range(env.spec.episode_limit * (1 + MOST_LOST)):
             if watch is not None:
                 watch(env)
-            location, action = policy.act(snapshot, keep, None)
+            noise = [noise_of(env.spec.action, source, self.episodes, env.spec.agents) for source in sources]
+            location, action = policy.act(snapshot, keep, torch.from_numpy(np.stack(noise)) if noise else None)
             # A diverged replica acts too: its episodes are ignored later, but must not stop the others.
             actions, _ = playable(env.spec.action, location, action, snapshot)
             transition = env.step(actions)
@@ -99,9 +104,15 @@ class Evaluator:
 
 
 def evaluate_run(
-    folder: Path, episodes: int, seed: int, watch: Watch | None = None, stream: str = "evaluate", iteration: int = 0
+    folder: Path,
+    episodes: int,
+    seed: int,
+    watch: Watch | None = None,
+    stream: str = "evaluate",
+    iteration: int = 0,
+    stochastic: bool = False,
 ) -> list[Episode]:
-    """Play episodes with the final policy of a finished run; `watch` as for `Evaluator.run`.
+    """Play episodes with the final policy of a finished run; `watch` and `stochastic` as for `Evaluator.run`.
 
     With the run's own seed, stream "evaluation" and its last iteration, start states are those of its last evaluation.
     """
@@ -109,7 +120,7 @@ def evaluate_run(
     run = trained(folder)
     evaluator = Evaluator(run.cell, run.options, run.actor, 1, episodes)
     try:
-        return evaluator.run(run.trunks, run.heads, [seed], stream, iteration, watch)[0]
+        return evaluator.run(run.trunks, run.heads, [seed], stream, iteration, watch, stochastic)[0]
     finally:
         evaluator.close()
 

@@ -118,6 +118,12 @@ class Policy:
         return chosen if hidden is None else (*chosen, hidden)
 
 
+def noise_of(spec: ActionSpec, source: np.random.Generator, *shape: int) -> NDArray[np.float32]:
+    """Noise for drawing actions, [*shape, numbers]: standard normal for Gaussian, uniform for categorical actions."""
+    draw = source.standard_normal if spec.kind == "gaussian" else source.random
+    return draw((*shape, spec.width), np.float32)
+
+
 NONE = np.empty(0, np.intp)
 
 

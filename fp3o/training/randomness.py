@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-STREAMS = ("initialisation", "actions", "minibatches", "turns")
+STREAMS = ("initialisation", "actions", "minibatches", "turns", "evaluation")
 
 
 def generator(seed: int, stream: str, *time: int) -> np.random.Generator:

@@ -18,7 +18,7 @@ from fp3o.algorithms.turns import Rollout
 from fp3o.config.settings import Settings
 from fp3o.envs.interface import BatchEnv, Episode, Snapshot
 from fp3o.networks.actor import Distribution
-from fp3o.training.policy import Policy, playable
+from fp3o.training.policy import Policy, noise_of, playable
 from fp3o.training.randomness import generator
 from fp3o.training.resident import ResidentPolicy, Scan
 from fp3o.training.step import Compiler
@@ -152,14 +152,10 @@ class Collector:
         self.keep = np.zeros_like(self.keep)
 
     def _noise(self, seeds: Sequence[int], iteration: int) -> Tensor:
-        """Noise for drawing actions, [T, R, N, A, …]: standard normal for Gaussian, uniform for categorical actions."""
+        """Noise for drawing the actions of a rollout, [T, R, N, A, …]."""
         spec = self.env.spec
-        shape = (self.settings.rollout_length, self.slots, spec.agents, spec.action.width)
-        draws = []
-        for seed in seeds:
-            source = generator(seed, "actions", iteration)
-            gaussian = spec.action.kind == "gaussian"
-            draws.append(source.standard_normal(shape, np.float32) if gaussian else source.random(shape, np.float32))
+        shape = (self.settings.rollout_length, self.slots, spec.agents)
+        draws = [noise_of(spec.action, generator(seed, "actions", iteration), *shape) for seed in seeds]
         return torch.from_numpy(np.stack(draws, 1))
 
     @torch.no_grad()

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from fp3o import config
 from fp3o.errors import UserError
+from fp3o.progress import track
 from fp3o.runs import layout, records
 from fp3o.runs.atomic import disk_errors
 from fp3o.runs.verify import RunId, read_verified
@@ -116,7 +117,7 @@ def _finished_here(where: Setup) -> tuple[Listing, dict[str, str]]:
     files: Listing = {}
     problems: dict[str, str] = {}
     root = objects.runs_folder()
-    for document in sorted(root.glob(f"*/*/*/*/*/*/{records.RUN}")):
+    for document in track(sorted(root.glob(f"*/*/*/*/*/*/{records.RUN}")), "checking runs here", "runs"):
         folder = document.parent
         try:
             contents = _checked_contents(folder)
@@ -178,7 +179,7 @@ def _store_in_git(names: Iterable[str], wanted: Mapping[str, str], where: Setup)
                 )
             added.append(name)
     _refuse_if_too_large(added, wanted, where)
-    for name in added:
+    for name in track(added, f"adding to {STORE}/", "files"):
         content = objects.find(name, where)
         assert content is not None
         objects.put(STORE, name, content)
@@ -286,7 +287,7 @@ def pull(patterns: Sequence[str] = ()) -> Outcome:
         root = objects.runs_folder()
         absent: dict[str, dict[str, str]] = {}
         different: list[str] = []
-        for run, files in runs.items():
+        for run, files in track(runs.items(), "comparing with what is here", "runs"):
             contents = {name: _content(root / run / name) for name in files}
             if any(content is not None and objects.md5_of(content) != files[n] for n, content in contents.items()):
                 different.append(run)
@@ -296,7 +297,7 @@ def pull(patterns: Sequence[str] = ()) -> Outcome:
             _fetch(absent, where)
         problems = []
         brought = 0
-        for run, files in absent.items():
+        for run, files in track(absent.items(), "bringing runs", "runs"):
             missing = _bring(root / run, files, where)
             problems += missing
             brought += not missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,26 @@ def test_a_finished_run_plays_its_last_evaluation_again(tmp_path: Path, task: st
     assert written(evaluate_run(run, 4, 3, stream="final")) == rows(final, final["episode"] >= 0)
     # Start states of its own otherwise, the same each time.
     assert written(evaluate_run(run, 2, 3)) == written(evaluate_run(run, 2, 3))
+
+
+def test_drawn_actions(tmp_path: Path) -> None:
+    """Other episodes than those of the most likely actions, from the same start states; the same each time."""
+    train(tiny_plan("mpe/simple-speaker-listener/none/mappo"), tmp_path, seeds=(3,))
+    run = run_of(tmp_path)
+    drawn = evaluate_run(run, 4, 0, stochastic=True)
+    assert written(drawn) == written(evaluate_run(run, 4, 0, stochastic=True))
+    greedy = evaluate_run(run, 4, 0)
+    assert all(a.total_return != b.total_return for a, b in zip(drawn, greedy, strict=True))
+    starts = []
+    for stochastic in (True, False):
+        seen: list[list[float]] = []
+        evaluate_run(run, 4, 0, partial(note, seen), stochastic=stochastic)
+        starts.append(seen[0])
+    assert starts[0] == starts[1]
+
+
+def note(seen: list[list[float]], env: BatchEnv) -> None:
+    seen.append([float(number) for number in env.snapshot().observation.ravel()])
 
 
 def written(episodes: list[Any]) -> list[list[str]]:

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from fp3o.config import Cell, resolve
+from fp3o.envs.domains import Metric
 from fp3o.errors import UserError
+from fp3o.progress import Bar
 from fp3o.training.progress import Progress
 from fp3o.training.tensorboard import TensorBoard
 
@@ -99,9 +102,64 @@ def test_a_bar_on_a_terminal() -> None:
         progress.advance(100)
     shown = stream.getvalue()
     assert "the-cell" in shown
-    assert "100%" in shown
+    assert "100 %" in shown
     assert "12.25" in shown
     assert "a line [that] stays" in shown
+
+
+def test_percentage_and_time_left_fit_into_any_terminal() -> None:
+    clock = Clock()
+    bar = Bar("mamujoco/halfcheetah-6x1/full/fp3o 0123456789 seeds 0-4", 10_000_000, stream=io.StringIO(), clock=clock)
+    with bar:
+        bar.begin(0)
+        clock.now += 100
+        bar.advance(1_000_000)
+        bar.note = "return per agent -1234.5 at 1,000,000"
+        for width in (120, 79, 60, 40):
+            done, left, text = bar.line(width)
+            assert len(done + left) >= 8
+            assert len(done + left) + 1 + len(text) <= width
+            assert text.startswith("10 %")
+            assert "ETA 0:15:00" in text
+            assert ("10,000 steps/s" in text) == (width > 40)
+        assert bar.line(120)[2].endswith(bar.note)
+
+
+def test_what_may_end_early_has_a_bound_on_the_time_left() -> None:
+    clock, stream = Clock(), io.StringIO()
+    with Bar("playing", 50, "rounds", at_most=True, stream=stream, clock=clock) as bar:
+        clock.now += 4
+        bar.advance(2)  # what takes seconds leaves no line in a log
+        clock.now += 36
+        bar.advance(20)
+        bar.advance(50)
+    assert stream.getvalue().splitlines() == [
+        "playing: 20 of 50 rounds (40 %), 0.5 rounds/s, ETA at most 0:01:00",
+        "playing: 50 of 50 rounds (100 %), 1.2 rounds/s, ETA at most 0:00:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "text"), [("return", "return 4"), ("return_per_agent", "return per agent 2"), ("win_rate", "100.0 %")]
+)
+def test_progress_shows_what_scores_are_made_of(metric: Metric, text: str) -> None:
+    stream = io.StringIO()
+    with Progress("cell", 10, metric, stream=stream, clock=Clock()) as progress:
+        progress.evaluation(0, episodes(5, 4.0, won=True))
+        progress.advance(10)
+    assert f"{text} at 5\n" in stream.getvalue()
+
+
+def test_the_metric_is_the_domains() -> None:
+    """MPE is scored per agent: a sum on the way would not be comparable with the score at the end."""
+    plan = resolve(Cell.parse("mpe/simple-reference/full/mappo"))
+    stream = io.StringIO()
+    progress = Progress.of(plan, (0,))
+    progress._bar._stream = stream
+    with progress:
+        progress.evaluation(0, episodes(5, 4.0))
+        progress.advance(10**12)
+    assert "return per agent 2 at 5" in stream.getvalue()
 
 
 def test_tensorboard_is_refused_in_one_line_where_it_is_missing(

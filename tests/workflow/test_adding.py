@@ -135,7 +135,7 @@ def test_it_trains_and_its_figure_shows_it(added: Checkout) -> None:
     other = "matrix/stag-hunt/partial/shy --seeds 0 --out own --set total_steps=512 --set shyness=2"
     shown = called(added, f"train {cell} --suite shy --seeds 0-1 {small}", f"train {other} {small}")
     assert f"{cell}: " in shown
-    assert "deviates from the paper: shyness 1.0 → 2.0" in shown
+    assert "differs from the default: shyness 1.0 → 2.0" in shown
     added.run(sys.executable, "-m", "paper_figures", "--suite", "shy", "--artefact", "scores-shy", "--out", "drawn")
     rows = (added.path / "drawn/scores-shy.csv").read_text().splitlines()
     assert rows[0] == "cell,score"
