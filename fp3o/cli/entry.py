@@ -18,6 +18,7 @@ from fp3o import __version__
 from fp3o.cli.arguments import load_imports
 from fp3o.cli.checks import check_env, doctor
 from fp3o.cli.evaluate import evaluate
+from fp3o.cli.go_on import continue_
 from fp3o.cli.listing import list_names
 from fp3o.cli.render import render
 from fp3o.cli.show import show
@@ -33,6 +34,7 @@ ABOUT = "Reproduce the FP3O paper: train, evaluate and compare its cells. `fp3o 
 # In the order of `fp3o --help`.
 COMMANDS: dict[str, Callable[..., int]] = {
     "train": train,
+    "continue": continue_,
     "evaluate": evaluate,
     "render": render,
     "show": show,

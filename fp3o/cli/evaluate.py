@@ -25,6 +25,9 @@ def evaluate(
         bool, arg(help="Draw actions from the policy instead of taking the most likely ones.")
     ] = False,
     out: Annotated[Path | None, arg(metavar="FILE", help="Also write the episodes as CSV.")] = None,
+    checkpoint: Annotated[
+        Path | None, arg(metavar="FILE", help="Play a checkpoint that the run kept on its way instead of its last.")
+    ] = None,
     import_: Imports = (),
     trust: Annotated[bool, arg(help="Import the environment's code that run.json names (module:factory).")] = False,
 ) -> int:
@@ -42,7 +45,7 @@ def evaluate(
     if stochastic:
         label += ", actions drawn from the policy"
     with Bar("playing", 0, at_most=True) as bar:
-        results = evaluate_run(run, episodes, seed, Rounds(bar), stochastic=stochastic)
+        results = evaluate_run(run, episodes, seed, Rounds(bar), stochastic=stochastic, weights=checkpoint)
         bar.advance(bar.total)
     rows = records.final_rows(results)
     if out is not None:

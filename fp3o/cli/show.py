@@ -82,6 +82,8 @@ def source(origin: config.Origin | None) -> str:
     *names, _ = origin.place
     if names[0] == "algorithms" and names[1] in ADDED.algorithms:
         return f"plug-in {names[1]}"
+    if names[0] == "domains" and names[3:4] and names[3] in ADDED.environments:
+        return f"plug-in {names[3]}"
     words = " ".join(name for name in names if name not in ("domains", "tasks", "algorithms", "settings", "options"))
     said = comment_on(origin.place)
     return f"tasks.yaml, {words}" + (f" ({said})" if said else "")

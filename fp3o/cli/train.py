@@ -28,7 +28,9 @@ from fp3o.runs import layout
 
 if TYPE_CHECKING:
     from fp3o.training.callbacks import Callback
+    from fp3o.training.keeping import Keep
 
+NOT_KEPT = "`fp3o train` with --keep-state does, and with --replace it trains finished runs again"
 GAME_OPTIONS = ("env", "env_args")  # of own environments: what is trained, not a value of the paper's that was changed
 
 
@@ -65,6 +67,25 @@ class Watching:
 
 
 @dataclass(frozen=True)
+class Keeping:
+    """What is kept below scratch/ when the run is finished; nothing by default."""
+
+    keep_state: Annotated[bool, arg(help="The last state, from which `fp3o continue` goes on.")] = False
+    checkpoint_every: Annotated[int, arg(metavar="K", help="A checkpoint after every K-th iteration; 0: none.")] = 0
+    keep_best: Annotated[bool, arg(help="The checkpoint of the best evaluation.")] = False
+
+    def of(self, plan: config.Plan, scratch: Path) -> Keep | None:
+        """For the training loop; None: nothing. UserError for numbers out of bounds."""
+        check_number("checkpoint-every", self.checkpoint_every, 0, 10**12)
+        if not (self.keep_state or self.checkpoint_every or self.keep_best):
+            return None
+        from fp3o.training.keeping import Keep
+
+        folder = layout.kept_directory(scratch, plan)
+        return Keep(folder, self.keep_state, self.checkpoint_every, self.keep_best)
+
+
+@dataclass(frozen=True)
 class Repeating:
     """What to do about runs that exist."""
 
@@ -88,6 +109,7 @@ def train(
     import_: Imports = (),
     computing: OmitArgPrefixes[Computing],
     watching: OmitArgPrefixes[Watching],
+    keeping: OmitArgPrefixes[Keeping],
     repeating: OmitArgPrefixes[Repeating],
     settings: OmitArgPrefixes[Values],
 ) -> int:
@@ -107,7 +129,7 @@ def train(
     print(first_line(plan, seeds))
     if roots.foreign:
         print(f"{roots.foreign}: writing to {roots.runs}{os.sep}")
-    carry_out(plan, numbers, roots, computing, watching, replace=repeating.replace)
+    carry_out(plan, numbers, roots, computing, watching, keeping, replace=repeating.replace)
     return 0
 
 
@@ -124,7 +146,14 @@ def _lone(seeds: str) -> bool:
 
 
 def carry_out(
-    plan: config.Plan, numbers: Sequence[int], roots: Roots, computing: Computing, watching: Watching, *, replace: bool
+    plan: config.Plan,
+    numbers: Sequence[int],
+    roots: Roots,
+    computing: Computing,
+    watching: Watching,
+    keeping: Keeping,
+    *,
+    replace: bool = False,
 ) -> None:
     """Train what is not finished and print the results. replace: train what is finished, too."""
     from fp3o.runs.folder import RunFolder
@@ -139,6 +168,8 @@ def carry_out(
     if not folder.unfinished():
         folder.tidy()
         print(f"{label}: already finished, nothing to do")
+        if keeping.keep_state and not layout.kept_directory(roots.scratch, plan).exists():
+            print(f"its state was not kept: {NOT_KEPT}")
     else:
         for line in deviation_lines(plan):
             print(line)
@@ -165,7 +196,10 @@ def carry_out(
                 allow_path_change=computing.allow_path_change,
                 callbacks=[progress, *callbacks],
                 timings=watching.timings,
+                keep=(keep := keeping.of(plan, roots.scratch)),
             )
+        if keep is not None:
+            print(f"kept: {keep.folder}")
     if replace:
         print("\n".join(replacing.put_in_place(plan, numbers, base, roots.runs)))
     print_results(plan, numbers, roots.runs)

@@ -23,6 +23,11 @@ def scratch_directory(scratch_root: Path, plan: Plan, seeds: Sequence[int]) -> P
     return scratch_root / plan.cell.id / plan.digest / f"seeds-{seeds_text(seeds)}"
 
 
+def kept_directory(scratch_root: Path, plan: Plan) -> Path:
+    """Where a run keeps what it was asked to beside its files: fp3o/training/keeping.py."""
+    return scratch_root / plan.cell.id / plan.digest / "kept"
+
+
 def suite_root(name: str) -> Path:
     """results/<suite> in the checkout, or in the current folder where there is no checkout.
 

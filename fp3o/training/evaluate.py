@@ -111,13 +111,15 @@ def evaluate_run(
     stream: str = "evaluate",
     iteration: int = 0,
     stochastic: bool = False,
+    weights: Path | None = None,
 ) -> list[Episode]:
     """Play episodes with the final policy of a finished run; `watch` and `stochastic` as for `Evaluator.run`.
 
+    weights: a checkpoint that the run kept on its way, to be played instead of its last.
     With the run's own seed, stream "evaluation" and its last iteration, start states are those of its last evaluation.
     """
     torch.set_num_threads(1)
-    run = trained(folder)
+    run = trained(folder, weights)
     evaluator = Evaluator(run.cell, run.options, run.actor, 1, episodes)
     try:
         return evaluator.run(run.trunks, run.heads, [seed], stream, iteration, watch, stochastic)[0]
@@ -138,14 +140,15 @@ class Trained(NamedTuple):
     heads: torch.Tensor
 
 
-def trained(folder: Path) -> Trained:
-    """The final policy from a run's files, which are verified."""
+def trained(folder: Path, weights: Path | None = None) -> Trained:
+    """The final policy from a run's files, which are verified; weights: as for `evaluate_run`."""
     document = read_verified(folder, files=(records.CHECKPOINT,))
-    tensors, metadata = checkpoint.load(folder / records.CHECKPOINT)
+    source = folder / records.CHECKPOINT if weights is None else weights
+    tensors, metadata = checkpoint.load(source)
     checkpoint.require(
         metadata,
         {name: document[name] for name in ("cell", "digest", "seed")},
-        folder / records.CHECKPOINT,
+        source,
     )
     cell = Cell.parse(document["cell"])
     settings = restored(document["settings"], settings_of(cell.algorithm))

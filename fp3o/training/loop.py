@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from fp3o.training.callbacks import Callback, Callbacks
 from fp3o.training.compiling import WORK
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.execution import Execution, choose
+from fp3o.training.keeping import Keep, Keeper
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collected, Collector
 from fp3o.training.state import named, overwrite
@@ -63,18 +65,20 @@ def train(
     allow_path_change: bool = False,
     callbacks: Sequence[Callback] = (),
     timings: Path | None = None,
+    keep: Keep | None = None,
 ) -> list[RunResult]:
     """Train all seeds side by side, from the start or from the saved state.
 
     device, mode: the options --device and --path of `fp3o train`; threads: CPU threads of the simulators; timings: a
-    file to be written anew, with the seconds of each phase, one row per iteration of this process.
+    file to be written anew, with the seconds of each phase, one row per iteration of this process; keep: what to keep
+    beside the runs' files.
     """
     torch.set_num_threads(1)
     reuse_freed_memory()
     with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:
         if folder.seeds:
             told = Callbacks(callbacks)
-            trainer = BlockTrainer(plan, folder, choose(plan, device, mode, threads), allow_path_change, told)
+            trainer = BlockTrainer(plan, folder, choose(plan, device, mode, threads), allow_path_change, told, keep)
             try:
                 trainer.go(interrupt, timings)
             finally:
@@ -92,11 +96,18 @@ class BlockTrainer:
     """Trains the seeds of one block side by side."""
 
     def __init__(
-        self, plan: Plan, folder: RunFolder, execution: Execution, allow_path_change: bool, told: Callbacks
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        execution: Execution,
+        allow_path_change: bool,
+        told: Callbacks,
+        keep: Keep | None = None,
     ) -> None:
-        """told: who learns of every iteration and evaluation."""
+        """told: who learns of every iteration and evaluation; keep: what is kept beside the runs' files."""
         self.plan, self.folder, self.settings, self.told = plan, folder, plan.settings, told
         self.seeds = folder.seeds
+        self.keeper = Keeper(keep, plan)
         notes: list[str] = []
         saved = None
         if folder.resume_path.exists():
@@ -184,8 +195,12 @@ class BlockTrainer:
                     self._evaluate((self.iteration + 1) * steps_each)
             clock.write(self.iteration)
             self.iteration += 1
+            done = self.iteration * steps_each
+            for place, seed in enumerate(self.seeds):
+                if seed not in self.diverged:
+                    self.keeper.iterated(seed, self.iteration, done, partial(self._policy, place))
             interrupt.hold()  # From now on there is something to save.
-            self.told.advance(self.iteration * steps_each)
+            self.told.advance(done)
             stop = self.told.stop and self.iteration < self.plan.iterations
             self.volatile["seconds"]["total"] = begun + time.monotonic() - started
             if interrupt or stop or time.monotonic() - saved_at > SECONDS_BETWEEN_SAVES:
@@ -198,6 +213,7 @@ class BlockTrainer:
         with self._timed("evaluation"):
             self._final()
         self._save()
+        self.keeper.finished(self.seeds, self.folder.resume_path)
         self._publish()
 
     def _record(self, collected: Collected, numbers: dict[str, list[float]], steps_each: int) -> None:
@@ -223,10 +239,11 @@ class BlockTrainer:
     def _evaluate(self, env_steps: int) -> None:
         parameters = self.learner.stepper.parameters
         results = self.evaluator.run(parameters.trunk, parameters.head, self.seeds, "evaluation", self.iteration)
-        for seed, episodes in zip(self.seeds, results, strict=True):
+        for place, (seed, episodes) in enumerate(zip(self.seeds, results, strict=True)):
             if seed not in self.diverged and self._finite(seed, episodes):
                 rows = records.evaluation_rows(env_steps, self.iteration, episodes)
                 self.evaluations[seed].append(rows)
+                self.keeper.evaluated(seed, rows, partial(self._policy, place))
                 self.told.evaluation(seed, rows)
 
     def _final(self) -> None:
