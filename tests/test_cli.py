@@ -336,8 +336,8 @@ def test_evaluate_prints_and_writes(
     publish_runs(plan, (4,), tmp_path, tmp_path / "scratch")
     asked: list[tuple[Any, ...]] = []
 
-    def evaluate_run(folder: Path, episodes: int, seed: int, watch: Any, stochastic: bool) -> list[Episode]:
-        asked.append((folder, episodes, seed, stochastic))
+    def evaluate_run(folder: Path, episodes: int, seed: int, watch: Any, **more: Any) -> list[Episode]:
+        asked.append((folder, episodes, seed, more))
         return [Episode(i, float(i), float(i) / 2, 10, i == 1) for i in range(episodes)]
 
     module = ModuleType("fp3o.training.evaluate")
@@ -346,8 +346,9 @@ def test_evaluate_prints_and_writes(
     run = tmp_path / CELL / plan.digest / "seed-4"
     out = tmp_path / "episodes.csv"
     assert call("evaluate", str(run), "--episodes", "4", "--seed", "9", "--out", str(out)) == 0
-    assert call("evaluate", str(run), "--episodes", "1", "--stochastic") == 0
-    assert asked == [(run, 4, 9, False), (run, 1, 0, True)]
+    assert call("evaluate", str(run), "--episodes", "1", "--stochastic", "--checkpoint", "best") == 0
+    plain, other = ({"stochastic": False, "weights": None}, {"stochastic": True, "weights": Path("best")})
+    assert asked == [(run, 4, 9, plain), (run, 1, 0, other)]
     shown = capsys.readouterr().out
     assert f"{CELL} seed 4, 4 episodes from seed 9" in shown
     # Mean, deviation with ddof = 1, and Student's t interval of 0, 1, 2, 3.
