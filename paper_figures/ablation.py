@@ -2,47 +2,63 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
+from collections.abc import Sequence
 
-from fp3o.config import SHARINGS, Cell
-from fp3o.statistics.intervals import summarise, welch
-from fp3o.statistics.scores import scoring_of
+from fp3o.config import Cell
+from fp3o.statistics.curves import band
+from fp3o.statistics.intervals import median_difference, summarise, welch
+from fp3o.statistics.published import row_title
+from fp3o.statistics.scores import CellRuns, scoring_of
 from paper_figures.drawing import (
     CURVE_HEADER,
-    METRIC_NAMES,
     Request,
+    caption,
     draw_curve,
     joint_legend,
+    label_axes,
     note_missing,
+    panels,
     save,
+    show_late,
+)
+
+NOTE = (
+    "Δ: final score of the dashed line minus that of the solid one; of means with its 95 % Welch interval, of medians "
+    "with an interval from the order statistics of both and what it covers at least"
 )
 
 
 def draw(request: Request) -> None:
-    """One panel per task and sharing; under the title the second minus the first, 95 % Welch interval."""
+    """One panel per task and sharing, up to three across."""
     cells = request.cells
     places = list(dict.fromkeys(Cell.of(cell.cell).row for cell in cells))
-    across = min(3, len(places))
-    down = -(-len(places) // across)
-    figure, panels = plt.subplots(down, across, figsize=(3.1 * across, 2.2 * down), squeeze=False, layout="constrained")
+    layout = [places[start : start + 3] for start in range(0, len(places), 3)]
+    of_row = {place: [cell for cell in cells if Cell.of(cell.cell).row == place] for place in places}
+    filled = [[any(band(cell) for cell in of_row[place]) for place in line] for line in layout]
+    figure, grid = panels(filled)
     rows = []
-    for axes, place in zip(panels.flat, places, strict=False):
-        here = [cell for cell in cells if Cell.of(cell.cell).row == place]
-        drawn = [row for cell in here for row in draw_curve(axes, cell)]
-        rows += drawn
-        title = f"{place[1]}, {SHARINGS[place[2]].name}"
-        scores = [cell.scores() for cell in here]
-        if len(scores) == 2 and all(len(values) > 1 for values in scores):
-            found = welch(summarise(scores[1], "mean"), summarise(scores[0], "mean"))
-            other = here[1].cell.partition("fp3o-")[2].replace("-", " ")
-            title += f"\n{other} − FP3O: {found.difference:.4g} [{found.low:.4g}, {found.high:.4g}]"
-        axes.set_title(title)
-        note_missing(axes, here)
-        if not drawn:
-            continue
-        axes.set_xlabel("environment steps (millions)")
-        axes.set_ylabel(METRIC_NAMES[scoring_of(place[0]).metric])
-    for axes in list(panels.flat)[len(places) :]:
-        axes.set_visible(False)
-    joint_legend(figure, panels.flat)
-    save(figure, request.out, CURVE_HEADER, rows, request.cells)
+    for line, places_of_line in zip(grid, layout, strict=True):
+        for axes, place in zip(line, places_of_line, strict=True):
+            here = of_row[place]
+            rows += [row for cell in here for row in draw_curve(axes, cell)]
+            axes.set_title("\n".join([row_title(place), *difference(here)]))
+            note_missing(axes, here)
+            show_late(axes, here)
+    label_axes(grid, filled, [[scoring_of(place.domain).metric for place in line] for line in layout])
+    joint_legend(figure, [axes for line in grid for axes in line])
+    said = [NOTE] if any(difference(here) for here in of_row.values()) else []
+    save(figure, request.out, CURVE_HEADER, rows, cells, "; ".join([caption(cells), *said]))
+
+
+def difference(cells: Sequence[CellRuns]) -> list[str]:
+    """The second cell's score minus the first one's, by the statistic that is drawn; nothing below two seeds each."""
+    scores = [cell.scores() for cell in cells]
+    if len(scores) != 2 or any(len(values) < 2 for values in scores):
+        return []
+    if scoring_of(cells[0].cell).statistic == "median":
+        centre, (low, high, coverage) = median_difference(scores[1], scores[0])
+        covers = f", {100 * coverage:.0f} %"
+    else:
+        test = welch(summarise(scores[1], "mean"), summarise(scores[0], "mean"))
+        centre, low, high, covers = test.difference, test.low, test.high, ""
+    return [f"Δ {centre:.3g} [{low:.3g}, {high:.3g}]{covers}".replace("-", "−")]

@@ -1,45 +1,69 @@
-"""Where the time goes, per cell: rollout, update, evaluation; beside it the ratio to MAPPO, ours and the paper's."""
+"""Where the time goes, per cell: rollout, update, evaluation; then time and memory as multiples of MAPPO's, ours and
+the paper's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 
-from fp3o.statistics.cost import ratios, read
-from paper_figures.drawing import Request, mark_missing, save
+from fp3o.config import Cell
+from fp3o.statistics.cost import Cost, cells_of, ratios, read
+from fp3o.statistics.published import cell_title
+from paper_figures.drawing import SMALL, SOFT, WIDTH, Request, save
 
-PARTS = (("rollout", "#0072B2"), ("update", "#E69F00"), ("evaluation", "#BBBBBB"))
+PARTS = (("rollout", "#0072B2", ""), ("update", "#E69F00", "////"), ("evaluation", "#BBBBBB", "...."))
+# Title, the paper's table, and what of ours is compared with it.
+RATIOS: tuple[tuple[str, str, Callable[[Cost], float]], ...] = (
+    ("time (MAPPO = 1)", "wallclock", lambda cost: cost.seconds),
+    ("memory (MAPPO = 1)", "memory", lambda cost: cost.memory),
+)
 
 
 def draw(request: Request) -> None:
-    """Stacked bars of seconds per iteration; ratios as points."""
-    costs = read(request.numbers)
-    height = 1.2 + 0.22 * max(3, len(costs))
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, height), sharey=True, layout="constrained")
-    places = np.arange(len(costs))
-    start = np.zeros(len(costs))
-    for name, hue in PARTS:
-        seconds = np.array([getattr(cost, name) for cost in costs])
-        left.barh(places, seconds, left=start, color=hue, label=name)
-        start = start + seconds
-    cells = [cost.cell for cost in costs]
-    found = {row.cell: row for row in ratios(cells, costs, lambda cost: cost.seconds, "wallclock")}
-    for place, cost in zip(places, costs, strict=True):
-        row = found[cost.cell]
-        if row.ours_ratio is not None:
-            right.plot(row.ours_ratio, place, "o", color="#D55E00", markersize=5)
-        if row.published_ratio is not None:
-            right.plot(row.published_ratio, place, "D", color="black", markersize=4, fillstyle="none")
-    right.plot([], [], "o", color="#D55E00", label="ours")
-    right.plot([], [], "D", color="black", fillstyle="none", label="paper")
-    right.axvline(1, color="black", linewidth=0.8)
-    left.set_yticks(places, [cost.cell for cost in costs], fontsize=6)
-    left.set_ylim(max(1, len(costs)) - 0.5, -0.5)
+    """A line per cell of the suite's cost table, measured or not."""
+    costs = {cost.cell: cost for cost in read(request.numbers)}
+    cells = list(dict.fromkeys([*cells_of(request.data.suite), *costs]))
+    places = {cell: place for place, cell in enumerate(cells)}
+    size = (WIDTH, 0.9 + 0.145 * max(3, len(cells)))
+    figure, (left, *others) = plt.subplots(
+        1, 3, figsize=size, sharey=True, layout="constrained", width_ratios=(1.2 if costs else 0.4, 1, 1)
+    )
+    _bars(left, costs, places)
+    for axes, (title, table, measure) in zip(others, RATIOS, strict=True):
+        for row in ratios(cells, list(costs.values()), measure, table):
+            if row.published_ratio is not None:
+                axes.plot(row.published_ratio, places[row.cell], "D", color="black", markersize=4, fillstyle="none")
+            if row.ours_ratio is not None:
+                axes.plot(row.ours_ratio, places[row.cell], "o", color="#D55E00", markersize=4)
+        axes.axvline(1, color="black", linewidth=0.6)
+        axes.set_xlabel(title)
+    (ours,) = others[0].plot([], [], "o", color="#D55E00", markersize=4)
+    (theirs,) = others[0].plot([], [], "D", color="black", markersize=4, fillstyle="none")
+    left.set_yticks(range(len(cells)), [cell_title(Cell.of(cell)) for cell in cells], fontsize=SMALL)
+    left.set_ylim(max(1, len(cells)) - 0.5, -0.5)
     left.set_xlabel("seconds per iteration")
-    right.set_xlabel("time relative to MAPPO")
-    for axes in (left, right):
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=3)
-        if not costs:
-            mark_missing(axes)
-    rows = [(cost.cell, *(f"{getattr(cost, name):.6g}" for name, _ in PARTS), cost.device) for cost in costs]
-    save(figure, request.out, ("cell", "rollout_s", "update_s", "evaluation_s", "device"), rows)
+    handles = {name: patch for patch, name in zip(*left.get_legend_handles_labels(), strict=True)}
+    handles |= {"ours": ours, "paper": theirs}
+    figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncol=len(handles))
+    columns = ("rollout", "update", "evaluation", "memory")
+    rows = [(c.cell, *(f"{getattr(c, name):.6g}" for name in columns), c.device) for c in costs.values()]
+    header = ("cell", "rollout_s", "update_s", "evaluation_s", "memory_mib", "device")
+    note = "one seed alone; ratios of time without evaluation; memory of the process, on a GPU where there is one"
+    save(figure, request.out, header, rows, note=note)
+
+
+def _bars(axes: Axes, costs: dict[str, Cost], places: dict[str, int]) -> None:
+    """Seconds of an iteration, stacked."""
+    if not costs:
+        axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", fontsize=SMALL, color=SOFT)
+        axes.set_xticks([])
+        return
+    rows = [places[cell] for cell in costs]
+    start = np.zeros(len(costs))
+    for name, hue, hatch in PARTS:
+        seconds = np.array([getattr(cost, name) for cost in costs.values()])
+        axes.barh(rows, seconds, left=start, color=hue, hatch=hatch, edgecolor="white", linewidth=0, label=name)
+        start = start + seconds

@@ -1,8 +1,9 @@
-"""What all figures share: colours, curves over seeds, saving, arguments."""
+"""What all figures share: sizes, colours and marks, curves over seeds, panels, legend, caption, saving, arguments."""
 
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,18 +13,30 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from fp3o.config import Artefact, Cell, algorithm_colour, algorithm_title
-from fp3o.statistics.curves import band
-from fp3o.statistics.published import scores
+from fp3o.statistics.curves import METRIC_NAMES, START, Band, band
+from fp3o.statistics.published import Published, scores
 from fp3o.statistics.scores import CellRuns, battles_by, scoring_of
 from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
 
 plt.style.use(Path(__file__).parent / "style.mplstyle")
 
-METRIC_NAMES = {"return": "return", "return_per_agent": "return per agent", "win_rate": "win rate (%)"}
+# Inches: the text of a two-column paper, and one of its columns. Nothing is scaled when it is put there.
+WIDTH, COLUMN = 6.75, 3.25
+TALL, SHORT = 1.3, 0.3  # Of a panel with curves, and of one without.
+SMALL, SOFT = 5.5, "#666666"  # Size in points and colour of notes.
+FEWEST_SEEDS = 3
+"""With fewer, single runs are drawn: the interval of two is tens of times as wide as they are apart."""
+# With the colour, so that figures can be read in grey; the same everywhere.
+MARKERS = {"fp3o": "o", "happo": "s", "mappo": "^", "ippo": "D", "a2po": "v", "coppo": "P"}
+# Of seeds and of other things that are no algorithms: Okabe and Ito's again, from dark to light, and dashes.
+PALETTE = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")
+DASHES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)))
 
 
 def colour(label: str) -> str:
@@ -39,25 +52,55 @@ def dashes(label: str) -> str:
     return "--" if "-" in label else "-"
 
 
+def marker(label: str) -> str:
+    """Of the label's algorithm."""
+    return MARKERS.get(label.partition("-")[0], "X")
+
+
+def line_style(label: str, points: int) -> dict[str, Any]:
+    """Colour, dashes and some five marks along a line, each algorithm's at other places than the next one's."""
+    order = list(MARKERS)
+    algorithm = label.partition("-")[0]
+    place = order.index(algorithm) if algorithm in order else len(order)
+    stride = max(1, points // 5)
+    return {
+        "color": colour(label),
+        "linestyle": dashes(label),
+        "marker": marker(label),
+        "markevery": (place * stride // (len(order) + 1), stride),
+    }
+
+
+# --- Curves ---------------------------------------------------------------------------------------------------------
+
 CURVE_HEADER = ("cell", "env_steps", "n", "centre", "low", "high", "published")
 
 
 def draw_curve(axes: Axes, cell: CellRuns, name: str | None = None) -> list[tuple[str, ...]]:
-    """One cell's curve, the published value as a dotted line; returns the plotted data."""
+    """One cell's curve, the published value as a dotted line; returns the plotted data.
+
+    Of fewer than three seeds every run is drawn, and low and high are the extremes.
+    """
     found = band(cell)
     if found is None:
         return []
     label = Cell.of(cell.cell).label
-    steps = found.env_steps / 1e6
-    text = f"{name or algorithm_title(label)} (n = {found.n.max()})"
-    axes.plot(steps, found.centre, color=colour(label), linestyle=dashes(label), label=text)
-    axes.fill_between(steps, found.low, found.high, color=colour(label), alpha=0.18, linewidth=0)
-    published = scores().get(cell.cell) if not cell.deviations else None
+    steps, most = found.env_steps / 1e6, int(found.n.max())
+    text = f"{name or algorithm_title(label)} (n = {most})"
+    style = line_style(label, len(steps))
+    if most < FEWEST_SEEDS:
+        found = _extremes(cell, found)
+        for place, run in enumerate(run for run in cell.runs if len(run.curve.value)):
+            axes.plot(run.curve.env_steps / 1e6, run.curve.value, **style, linewidth=0.8, label="" if place else text)
+    else:
+        axes.plot(steps, found.centre, **style, label=text)
+        axes.fill_between(steps, found.low, found.high, color=style["color"], alpha=0.18, linewidth=0)
+    published = published_of(cell)
     if published is not None:
-        axes.axhline(published.value, color=colour(label), linestyle=":", linewidth=1)
+        axes.axhline(published.value, color=style["color"], linestyle=":", linewidth=0.9)
         # The published spread as a bar at the right, one beside the other.
-        place = steps[-1] * (1.03 + 0.02 * len(axes.containers))
-        axes.errorbar(place, published.value, published.spread, color=colour(label), linewidth=2.5, alpha=0.5)
+        place = steps[-1] * (1.03 + 0.025 * len(axes.containers))
+        axes.errorbar(place, published.value, published.spread, color=style["color"], linewidth=2, alpha=0.5)
     last = f"{published.value}" if published is not None else ""
     return [
         (cell.cell, f"{step:.0f}", f"{n}", *(f"{value:.6g}" for value in (centre, low, high)), last)
@@ -65,49 +108,158 @@ def draw_curve(axes: Axes, cell: CellRuns, name: str | None = None) -> list[tupl
     ]
 
 
+def published_of(cell: CellRuns) -> Published | None:
+    """The paper's value, unless the runs depart from its settings."""
+    return scores().get(cell.cell) if not cell.deviations else None
+
+
+def _extremes(cell: CellRuns, found: Band) -> Band:
+    """The band from the lowest to the highest run."""
+    rows = []
+    for step in found.env_steps:
+        curves = [run.curve for run in cell.runs]
+        rows.append([float(c.value[c.env_steps == step][0]) for c in curves if step in c.env_steps])
+    return found._replace(low=np.array([min(row) for row in rows]), high=np.array([max(row) for row in rows]))
+
+
+def show_late(axes: Axes, cells: Sequence[CellRuns]) -> None:
+    """The vertical range of what follows the start of training, which from far below would flatten all the rest.
+
+    Published values at most as far away as that range is wide belong to it; others are named at the edge.
+    """
+    if scoring_of(cells[0].cell).metric == "win_rate":
+        axes.set_ylim(-3, 103)
+        return
+    late: list[NDArray[np.float64]] = []
+    for cell in cells:
+        found = band(cell)
+        if found is not None:
+            found = _extremes(cell, found) if found.n.max() < FEWEST_SEEDS else found
+            kept = found.env_steps >= START * found.env_steps[-1]
+            late += [found.low[kept], found.high[kept]]
+    if not late:
+        return
+    low, high = (float(f(np.concatenate(late))) for f in (np.min, np.max))
+    reach = (high - low) or 1.0
+    published = {Cell.of(c.cell).label: p.value for c in cells if c.runs and (p := published_of(c)) is not None}
+    near = [value for value in published.values() if low - reach <= value <= high + reach]
+    low, high = min([low, *near]), max([high, *near])
+    axes.set_ylim(low - 0.06 * (high - low or 1.0), high + 0.06 * (high - low or 1.0))
+    below = [f"{algorithm_title(label)} {value:g}" for label, value in published.items() if value < low]
+    above = [f"{algorithm_title(label)} {value:g}" for label, value in published.items() if value > high]
+    if below:
+        text = f"↓ paper: {', '.join(below)}"
+        axes.text(0.01, 0.01, text, transform=axes.transAxes, fontsize=SMALL, color=SOFT)
+    if above:
+        text = f"↑ paper: {', '.join(above)}"
+        axes.text(0.01, 0.99, text, transform=axes.transAxes, fontsize=SMALL, color=SOFT, va="top")
+
+
 def caption(cells: Sequence[CellRuns]) -> str:
     """What line and band are."""
-    if scoring_of(cells[0].cell).statistic == "median":
-        text = "line: median over seeds; band: quartiles"
-    else:
-        text = "line: mean over seeds; band: 95 % t interval"
-    shown = any(cell.cell in scores() and cell.runs and not cell.deviations for cell in cells)
-    return text + ("; dotted and bar: published value ± spread; no smoothing" if shown else "; no smoothing")
+    drawn = [cell for cell in cells if cell.runs]
+    if not drawn:
+        return ""
+    rules = list(dict.fromkeys(scoring_of(cell.cell).statistic for cell in drawn))
+    words = {"median": "median over seeds; band: quartiles", "mean": "mean over seeds; band: 95 % t interval"}
+    text = "line: " + " (returns), ".join(words[rule] for rule in sorted(rules))
+    text += " (win rates)" if len(rules) > 1 else ""
+    if any(0 < len(cell.runs) < FEWEST_SEEDS for cell in drawn):
+        text += f"; with fewer than {FEWEST_SEEDS} seeds thin lines: single runs"
+    if any(cell.cell in scores() and not cell.deviations for cell in drawn):
+        text += "; dotted and bar at the right: published value ± spread"
+    if any(scoring_of(cell.cell).metric != "win_rate" for cell in drawn):
+        text += f"; the first {100 * START:.0f} % of training may leave the range"
+    return text + "; no smoothing"
 
 
-def mark_missing(axes: Axes, text: str = "not run") -> None:
-    """A panel without data says so."""
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="#999999")
-    axes.set_xticks([])
-    axes.set_yticks([])
+# --- Panels ---------------------------------------------------------------------------------------------------------
 
 
-def note_missing(axes: Axes, cells: Iterable[CellRuns]) -> None:
+def panels(filled: Sequence[Sequence[bool]], tall: float = TALL) -> tuple[Figure, list[list[Axes]]]:
+    """A grid of panels; where nothing was run rows are low, and one of two columns is narrow. Lines may be of unequal
+    length: the rest is hidden."""
+    across = max(len(line) for line in filled)
+    some = [any(row[x] for row in filled if x < len(row)) for x in range(across)]
+    heights = [tall if any(line) else SHORT for line in filled]
+    width = COLUMN if across == 1 else WIDTH
+    # Titles and numbers of the axes; legend, label and caption.
+    around = sum(0.32 if height == tall else 0.2 for height in heights) + (0.75 if any(some) else 0.1)
+    size = (width, sum(heights) + around)
+    figure = plt.figure(figsize=size, layout="constrained")
+    found = figure.subplots(
+        len(filled),
+        across,
+        squeeze=False,
+        height_ratios=heights,
+        width_ratios=[1.0 if drawn or not any(some) or across > 2 else 0.6 for drawn in some],
+    )
+    for line, row in zip(found, filled, strict=True):
+        for axes in line[len(row) :]:
+            axes.set_visible(False)
+    return figure, [list(line[: len(row)]) for line, row in zip(found, filled, strict=True)]
+
+
+def empty(axes: Axes, cells: Sequence[CellRuns] = (), text: str = "not run") -> None:
+    """A panel without data says so, and what the paper has there; small, however high its row is."""
+    known = scores()
+    theirs = [f"{Cell.of(cell.cell).title} {known[cell.cell].text}" for cell in cells if cell.cell in known]
+    if theirs:
+        pairs = [" · ".join(theirs[start : start + 2]) for start in range(0, len(theirs), 2)]
+        text = "\n".join([f"{text}; paper:", *(pairs if len(theirs) > 2 else theirs)]).replace(" -", " −")
+    box = {"boxstyle": "square,pad=0.5", "facecolor": "#f4f4f4", "edgecolor": "none"}
+    axes.set_axis_off()
+    axes.text(0.5, 0.98, text, transform=axes.transAxes, ha="center", va="top", color=SOFT, fontsize=SMALL, bbox=box)
+
+
+def note_missing(axes: Axes, cells: Sequence[CellRuns]) -> None:
     """Names the algorithms of a panel that were not run; the whole panel where none was."""
     missing = [Cell.of(cell.cell).title for cell in cells if band(cell) is None]
     if not axes.lines:
-        mark_missing(axes)
+        empty(axes, cells)
     elif missing:
         text = f"not run: {', '.join(missing)}"
-        axes.text(0.98, 0.03, text, transform=axes.transAxes, ha="right", fontsize=6, color="#888888")
+        axes.text(0.98, 0.03, text, transform=axes.transAxes, ha="right", fontsize=SMALL, color=SOFT)
 
 
-def joint_legend(figure: Figure, panels: Iterable[Axes], columns: int = 6) -> None:
-    """One legend above all panels; the same algorithm in several panels appears once, with its largest n."""
+def label_axes(
+    grid: Sequence[Sequence[Axes]], filled: Sequence[Sequence[bool]], metrics: Sequence[Sequence[str]]
+) -> None:
+    """Steps under the lowest panel with data of every column, the metric beside the first one of every row."""
+    for x in range(max(map(len, filled))):
+        drawn = [y for y, row in enumerate(filled) if x < len(row) and row[x]]
+        if drawn:
+            grid[drawn[-1]][x].set_xlabel("environment steps (millions)")
+    for y, row in enumerate(filled):
+        if any(row):
+            grid[y][row.index(True)].set_ylabel(METRIC_NAMES[metrics[y][row.index(True)]])
+
+
+def joint_legend(figure: Figure, grid: Iterable[Axes]) -> None:
+    """One legend above all panels; what is in several panels appears once, with all its numbers of seeds."""
     handles: dict[str, Any] = {}
-    for axes in panels:
+    counts: dict[str, set[int]] = {}
+    for axes in grid:
         for handle, text in zip(*axes.get_legend_handles_labels(), strict=True):
-            name, _, count = text.rpartition(" (n = ")
-            if name not in handles or int(count[:-1]) > handles[name][1]:
-                handles[name] = (handle, int(count[:-1]))
-    if handles:
-        figure.legend(
-            [handle for handle, _ in handles.values()],
-            [f"{name} (n = {count})" for name, (_, count) in handles.items()],
-            loc="lower center",
-            bbox_to_anchor=(0.5, 1.0),
-            ncol=min(columns, len(handles)),
-        )
+            name, _, count = text.partition(" (n = ")
+            handles.setdefault(name, handle)
+            counts.setdefault(name, set()).update([int(count[:-1])] if count else [])
+    texts = [name + _seeds(counts[name]) for name in handles]
+    if not handles:
+        return
+    # Inches of an entry: its handle, and 0.05 per letter. All in one line if they fit, else in equal columns.
+    inches = [0.4 + 0.05 * len(text) for text in texts]
+    columns = len(texts) if sum(inches) < figure.get_figwidth() else int(figure.get_figwidth() / max(inches))
+    figure.legend(list(handles.values()), texts, loc="outside upper center", ncol=max(1, columns))
+
+
+def _seeds(counts: set[int]) -> str:
+    if not counts:
+        return ""
+    return f" (n = {min(counts)})" if len(counts) == 1 else f" (n = {min(counts)} to {max(counts)})"
+
+
+# --- Saving ---------------------------------------------------------------------------------------------------------
 
 
 def save(
@@ -116,15 +268,20 @@ def save(
     header: Sequence[str],
     rows: Iterable[Sequence[object]],
     cells: Sequence[CellRuns] = (),
+    note: str = "",
 ) -> None:
     """<out>.pdf, .png and .csv, with no date or program name inside, so that the same runs give the same files.
 
-    Below the figure: which engine fought the battles of these cells, if there are any.
+    Below the figure: `note`, what its lines and marks are, and which engine fought the battles of these cells.
     """
-    if engine := battles_by(cells):
-        figure.text(0.5, 0.0, f"battles: {engine}", ha="center", va="top", fontsize=7, color="#666666")
+    engine = battles_by(cells)
+    text = "; ".join(filter(None, [note, f"battles: {engine}" if engine else ""]))
+    if text:
+        lines = textwrap.wrap(text, round(22 * figure.get_figwidth()))
+        figure.supxlabel("\n".join(lines), fontsize=SMALL + 0.5, color=SOFT)
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out.with_suffix(".pdf"), metadata={"CreationDate": None, "Producer": None, "Creator": None})
+    figure.set_layout_engine("none")  # It is laid out; doing so again takes as long as the rest.
     figure.savefig(out.with_suffix(".png"), metadata={"Software": None})
     plt.close(figure)
     write(out.with_suffix(".csv"), csv_text(header, rows))

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from fp3o.config import Cell, algorithm_title
 from fp3o.statistics.claims import turn_divergence
+from fp3o.statistics.published import row_title
 from fp3o.statistics.scores import CellRuns
-from paper_figures.drawing import Request, colour, mark_missing, save
+from paper_figures.drawing import SMALL, WIDTH, Request, colour, empty, save
 
 RINGS = (0.04, 0.08, 0.12)  # The paper's circles.
 BINS = 30
@@ -44,8 +45,9 @@ def radial(axes: PolarAxes, turns: dict[int, NDArray[np.float64]], hue: str) -> 
     angles = np.linspace(0, 2 * math.pi, 200)
     for ring in RINGS:
         axes.plot(angles, np.full(200, ring), color="black", linewidth=0.7)
-        axes.text(math.pi / len(turns), ring, f"{ring}", fontsize=6, ha="center", va="bottom")
-    axes.set_xticks([place * width for place in range(len(turns))], [f"turn {turn}" for turn in turns])
+        axes.text(math.pi / len(turns), ring, f"{ring}", fontsize=SMALL, ha="center", va="bottom")
+    axes.set_xticks([place * width for place in range(len(turns))], [str(turn) for turn in turns])
+    axes.tick_params(pad=-2)
     axes.set_yticks([])
     axes.set_ylim(0, top)
     axes.set_theta_zero_location("N")
@@ -65,37 +67,45 @@ def linear(axes: Axes, turns: dict[int, NDArray[np.float64]], hue: str) -> None:
         parts[name].set_color(hue)
         parts[name].set_linewidth(0.8)
     axes.set_xlabel("turn, in update order")
-    axes.set_ylabel("KL to the rollout policy")
     axes.set_xticks(list(turns))
 
 
 def draw(request: Request) -> None:
     """Radial and linear for the first cell (HAPPO), linear for the others."""
     cells = request.cells
-    figure = plt.figure(figsize=(3.0 * (len(cells) + 1), 3.0), layout="constrained")
-    rows = []
     found = [turns_of(cell) for cell in cells]
+    height = 2.1 if any(found) else 0.9
+    figure = plt.figure(figsize=(WIDTH, height), layout="constrained")
+    # Cells that were not run take less room; the radial one comes first.
+    filled = [bool(turns) for turns in (*found[:1], *found)]
+    places = figure.add_gridspec(1, len(filled), width_ratios=[1.0 if some else 0.4 for some in filled])
     top = max((float(values.max()) for turns in found for values in turns.values()), default=1.0)
+    rows = []
     for place, (cell, turns) in enumerate(zip(cells, found, strict=True)):
         label = Cell.of(cell.cell).label
-        panels = [figure.add_subplot(1, len(cells) + 1, place + 2)]
+        grid = [figure.add_subplot(places[place + 1])]
         if turns:
-            linear(panels[0], turns, colour(label))
-            panels[0].set_ylim(0, 1.05 * top)  # one scale for all algorithms
+            linear(grid[0], turns, colour(label))
+            grid[0].set_ylim(0, 1.05 * top)  # one scale for all algorithms
+            if place == 0:
+                grid[0].set_ylabel("KL to the rollout policy")
         else:
-            mark_missing(panels[0])
-        if place == 0:
-            panels.insert(0, figure.add_subplot(1, len(cells) + 1, 1, projection="polar" if turns else None))
-            if turns:
-                polar = panels[0]
-                assert isinstance(polar, PolarAxes)
-                radial(polar, turns, colour(label))
-            else:
-                mark_missing(panels[0])
-        for axes in panels:
-            axes.set_title(f"{algorithm_title(label)} (n = {len(cell.runs)})")
+            empty(grid[0])
+        if place == 0 and turns:
+            polar = figure.add_subplot(places[0], projection="polar")
+            assert isinstance(polar, PolarAxes)
+            radial(polar, turns, colour(label))
+            grid.append(polar)
+        for axes in grid:
+            axes.set_title(f"{algorithm_title(label)} (n = {len(cell.runs)})" if turns else algorithm_title(label))
         for turn, values in turns.items():
             quantiles = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
             rows.append((cell.cell, turn, len(values), *(f"{value:.6g}" for value in (values.mean(), *quantiles))))
+    figure.suptitle(row_title(Cell.of(cells[0].cell).row), fontsize=7)
     header = ("cell", "turn", "values", "mean", "q05", "q25", "median", "q75", "q95")
-    save(figure, request.out, header, rows, request.cells)
+    note = (
+        "every iteration of every seed counts once, with the mean over the agents that learned; circle: turns around "
+        "it, KL outwards, darker where more iterations fall, black lines at the paper's values; violins: their "
+        "density, bar at the median"
+    )
+    save(figure, request.out, header, rows, cells, note if rows else "")

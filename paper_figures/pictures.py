@@ -8,11 +8,26 @@ from collections import defaultdict
 import matplotlib.pyplot as plt
 
 from fp3o import config
+from fp3o.config import Cell
 from fp3o.runs import layout
 from fp3o.statistics.columns import CONTROL
+from fp3o.statistics.published import row_title
+from fp3o.statistics.scores import scoring_of
 from fp3o.statistics.suites import SuiteRuns, as_command
 from paper_figures import learning_curves
-from paper_figures.drawing import Request, caption, draw_curve
+from paper_figures.drawing import (
+    COLUMN,
+    CURVE_HEADER,
+    Request,
+    caption,
+    draw_curve,
+    joint_legend,
+    label_axes,
+    line_style,
+    panels,
+    save,
+    show_late,
+)
 
 DOCS = config.repository() / "docs"
 PICTURES = DOCS / "pictures"
@@ -20,15 +35,18 @@ PICTURES = DOCS / "pictures"
 
 def halfcheetah(data: SuiteRuns) -> None:
     """The cells of six-agent HalfCheetah under full sharing that were run."""
-    figure, axes = plt.subplots(figsize=(5.4, 3.3), layout="constrained")
     names = [f"mamujoco/halfcheetah-6x1/full/{label}" for label in ("fp3o", "happo", CONTROL, "mappo", "ippo")]
     cells = [data.cells[name] for name in names]
+    figure, grid = panels([[True]])
+    figure.set_size_inches(1.5 * COLUMN, 0.95 * COLUMN)
+    rows = []
     for cell in cells:
-        draw_curve(axes, cell, "MAPPO with FP3O's number of updates" if cell.cell.endswith(CONTROL) else None)
-    axes.set(xlabel="environment steps (millions)", ylabel="return", title="Six-agent HalfCheetah, full sharing")
-    axes.legend(loc="lower right", fontsize=6)
-    figure.supxlabel(caption(cells), fontsize=7, color="#666666")
-    figure.savefig(PICTURES / "halfcheetah.png", metadata={"Software": None})
+        rows += draw_curve(grid[0][0], cell, "MAPPO, FP3O's updates" if cell.cell.endswith(CONTROL) else None)
+    grid[0][0].set_title(row_title(Cell.of(names[0]).row))
+    show_late(grid[0][0], cells)
+    label_axes(grid, [[True]], [[scoring_of(names[0]).metric]])
+    joint_legend(figure, grid[0])
+    save(figure, PICTURES / "halfcheetah", CURVE_HEADER, rows, cells, caption(cells))
 
 
 def eight_marines() -> None:
@@ -37,12 +55,13 @@ def eight_marines() -> None:
     with (DOCS / "evidence/smac-8m-full-mappo-seed-0.csv").open() as file:
         for row in csv.DictReader(file):
             won[int(row["env_steps"])].append(int(row["won"]))
-    figure, axes = plt.subplots(figsize=(4, 2.6), layout="constrained")
-    axes.plot([step / 1e3 for step in won], [100 * sum(each) / len(each) for each in won.values()], marker="o")
+    figure, axes = plt.subplots(figsize=(COLUMN, 2.2), layout="constrained")
+    rates = [100 * sum(each) / len(each) for each in won.values()]
+    axes.plot([step / 1e3 for step in won], rates, **line_style("mappo", len(rates)))
     axes.axhline(80, linestyle=":", color="0.5")
     axes.set(xlabel="environment steps (thousands)", ylabel="battles won (%)", ylim=(-3, 103))
     axes.set_title("8m, embedded engine, MAPPO, full sharing, seed 0")
-    figure.savefig(PICTURES / "smac-8m.png", metadata={"Software": None})
+    save(figure, PICTURES / "smac-8m", ("env_steps", "won"), zip(won, rates, strict=True))
 
 
 def main() -> None:
@@ -51,8 +70,9 @@ def main() -> None:
     halfcheetah(data)
     eight_marines()
     learning_curves.draw(Request(data, suite.artefact("figure-mpe", "figure"), PICTURES / "mpe"))
-    for suffix in (".pdf", ".csv"):  # these are in results/
-        (PICTURES / "mpe").with_suffix(suffix).unlink()
+    for path in PICTURES.iterdir():  # the others are in results/
+        if path.suffix in (".pdf", ".csv"):
+            path.unlink()
 
 
 if __name__ == "__main__":

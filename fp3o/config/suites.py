@@ -20,6 +20,8 @@ from fp3o.fields import Scalar
 MOST_CELLS = 20_000  # Of all artefacts together; the paper's have 600.
 EVERY_CELL = "all"
 """As `cells` of an artefact: all cells of the other artefacts, with the seeds those ask for."""
+NO_CELL = "none"
+"""As `cells` of a figure that is drawn from what the code says of itself."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Artefact:
     kind: Literal["table", "figure", "cost", "facts"]
     """facts: a table of what the code itself says (its settings, say), beside the paper's; it has no cells."""
     cells: tuple[Cell, ...]
-    """Cells whose runs it shows; of `cost`, cells that are timed by themselves."""
+    """Cells whose runs it shows; of `cost`, cells that are timed by themselves. None: it shows no runs."""
     seeds: tuple[int, ...]
     """Seeds it asks for; none where it shows every cell with the seeds that others ask for."""
     caption: str = ""
@@ -40,6 +42,11 @@ class Artefact:
     """Of a figure: the module of paper_figures/ that draws it."""
     reads: str = ""
     """Of a figure drawn from the numbers of a table: that artefact's name."""
+
+    @property
+    def states_facts(self) -> bool:
+        """Whether it is made without runs, from what the code says of itself."""
+        return not self.cells and not self.reads
 
     @property
     def numbers(self) -> str:
@@ -152,7 +159,7 @@ def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
     shown: dict[str, tuple[Cell, ...]] = {}
     for name, entry in entries.items():
         groups = entry.get("cells", EVERY_CELL)
-        named = [] if groups == EVERY_CELL else [cell for group in groups for cell in _expand(group)]
+        named = [] if groups in (EVERY_CELL, NO_CELL) else [cell for group in groups for cell in _expand(group)]
         shown[name] = tuple(cell for cell in dict.fromkeys(named) if fnmatchcase(cell.id, raw.get("only", "*")))
     if not any(shown.values()):
         raise UserError(f"suite {suite}: only {raw.get('only', '*')!r} fits none of its cells")
@@ -165,7 +172,7 @@ def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
             raise unknown("table", reads, tables, f"suite {suite}, artefacts/{name}/reads")
         cells = trained if whole else shown[name]
         # Facts are about all cells: a suite of some of them leaves them out.
-        facts = entry["kind"] == "facts" and "only" not in raw
+        facts = (entry["kind"] == "facts" or entry.get("cells") == NO_CELL) and "only" not in raw
         seeds = () if whole or facts else parse_seeds(str(entry.get("seeds", raw["seeds"])))
         if cells or facts or shown.get(reads):
             texts = (entry.get("caption", ""), entry.get("paper", ""), entry.get("script", Artefact.script))

@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config import Cell, Row, algorithm_colour
+from fp3o.statistics.curves import METRIC_NAMES, START
 from fp3o.statistics.published import scores
 from fp3o.statistics.scores import CellRuns, scoring_of
 
-METRICS = {"return": "return", "return_per_agent": "return per agent", "win_rate": "win rate (%)"}
 # A row's first variant of an algorithm is drawn in its colour, dashed; further ones in these, which no algorithm has.
 MORE_COLOURS = ("#8E6BD8", "#17A2A2", "#A0714F", "#8A9A2B", "#E0567A")
-# The first part of training is left out of the vertical range: from far below it would flatten all that follows.
-START = 0.2
 
 
 def curves_of(cells: Iterable[CellRuns]) -> dict[str, dict[str, Any]]:
@@ -96,7 +94,7 @@ def chart(cells: Iterable[CellRuns], curves: Mapping[str, Mapping[str, Any]]) ->
         return None
     metric = scoring_of(names[0]).metric
     if metric == "win_rate":
-        return Chart(names, METRICS[metric], (-2.0, 102.0), (-2.0, 102.0))
+        return Chart(names, METRIC_NAMES[metric], (-2.0, 102.0), (-2.0, 102.0))
     late: list[float] = []
     whole: list[float] = []
     for found in map(curves.__getitem__, names):
@@ -106,7 +104,7 @@ def chart(cells: Iterable[CellRuns], curves: Mapping[str, Mapping[str, Any]]) ->
             late += [v for v, step in zip(values, found["steps"], strict=True) if v is not None and step >= start]
         if found["published"] is not None:
             late.append(found["published"])
-    return Chart(names, METRICS[metric], _range(late), _range(whole + late))
+    return Chart(names, METRIC_NAMES[metric], _range(late), _range(whole + late))
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:

@@ -11,13 +11,13 @@ from bokeh.resources import Resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fp3o.config import SHARINGS, Cell, Row
+from fp3o.config import Cell, Row
 from fp3o.envs.domains import Scoring
 from fp3o.report import sheets
 from fp3o.report.curve import Chart, chart, curves_of
 from fp3o.statistics.compare import sentence
 from fp3o.statistics.cost import Cost
-from fp3o.statistics.published import tasks
+from fp3o.statistics.published import row_title
 from fp3o.statistics.scorecard import scorecard
 from fp3o.statistics.scores import CellRuns, battles_by, scoring_of
 from fp3o.statistics.suites import SuiteRuns
@@ -64,8 +64,7 @@ class Task(NamedTuple):
 
     @property
     def title(self) -> str:
-        known = tasks().get(self.row[:2])
-        return f"{known.title if known else self.row.task}, {SHARINGS[self.row.sharing].name}"
+        return row_title(self.row)
 
 
 class Figure(NamedTuple):
@@ -93,7 +92,7 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
         rows.setdefault(result.name.row, []).append(result)
     pictures = list(figures_of(data, figures))
     shown = {table.name for table in tables} | {picture.name for picture in pictures}
-    shown |= {artefact.name for artefact in data.suite.artefacts if artefact.kind == "cost"}
+    shown |= {artefact.name for artefact in data.suite.artefacts if artefact.kind in ("cost", "facts")}
     context = {
         "title": data.suite.raw["title"],
         "suite": data.suite.name,
@@ -103,6 +102,7 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
         "missing": [cell.cell for cell in data.cells.values() if not cell.runs],
         "tables": tables,
         "cost": sheets.costs(data.suite, costs),
+        "stated": sheets.stated(data.suite),
         "figures": pictures,
         "empty": [a.name for a in data.suite.artefacts if a.kind == "figure" and a.name not in shown],
         "sections": {artefact.paper: artefact.name for artefact in data.suite.artefacts if artefact.name in shown},
@@ -143,7 +143,8 @@ def figures_of(data: SuiteRuns, folder: Path | None) -> Iterator[Figure]:
     """The suite's figures that were drawn and show something, with the engine that fought the battles shown."""
     for artefact in data.suite.artefacts:
         path = folder / f"{artefact.name}.png" if folder and artefact.kind == "figure" else None
-        if path is not None and path.is_file() and (artefact.reads or any(cell.runs for cell in data.of(artefact))):
+        says = artefact.reads or artefact.states_facts
+        if path is not None and path.is_file() and (says or any(cell.runs for cell in data.of(artefact))):
             engine = battles_by(data.of(artefact))
             yield Figure(artefact.name, artefact.caption + (f" ({engine})" if engine else ""), address(path))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fp3o.config import Suite, algorithm_title
+from fp3o.statistics import facts
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
@@ -22,6 +23,10 @@ class Sheet(NamedTuple):
     words: int = 1
     title: str = ""
     note: str = ""
+    name: str = ""
+    """Of the artefact, where the page shows it as one."""
+    mark: str = ""
+    """Fields with this text are set off."""
 
 
 def verdicts(card: Mapping[str, Any]) -> Iterator[Sheet]:
@@ -77,6 +82,20 @@ def costs(suite: Suite, found: Sequence[Cost]) -> tuple[Sheet, Sheet]:
     known = {one.cell for one in found}
     measured, others = ([row for row in rows if (row[0] in known) is wanted] for wanted in (True, False))
     return Sheet(header, measured, note=note), Sheet(header, others)
+
+
+def stated(suite: Suite) -> list[Sheet]:
+    """The tables of what the code says of itself, with the number of departures from the paper's in their titles."""
+    found = []
+    for artefact in suite.artefacts:
+        if artefact.kind == "facts":
+            sheet = facts.build(artefact)
+            count = len(sheet.departures)
+            title = f"{artefact.caption} (departures from the paper: {count})" if count else artefact.caption
+            rows = [[value.text for value in row] for row in sheet.rows]
+            note = " ".join(sheet.notes)
+            found.append(Sheet(sheet.header, rows, len(sheet.header), title, note, artefact.name, facts.MARK))
+    return found
 
 
 def seeds(cell: CellRuns) -> Sheet:

@@ -17,6 +17,9 @@ from fp3o.statistics.scores import CellRuns, scoring_of
 from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
 
 HEADER = ("algorithm", "env_steps", "score")
+METRIC_NAMES = {"return": "return", "return_per_agent": "return per agent", "win_rate": "win rate (%)"}
+START = 0.2
+"""This first part of training is left out of vertical ranges: from far below it would flatten all that follows."""
 
 
 class Band(NamedTuple):

@@ -6,6 +6,7 @@ python -m fp3o.statistics.facts --suite paper --artefact table-units --out resul
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -88,8 +89,8 @@ def instability() -> Sheet:
     rows = []
     for label, cell in INSTABILITY:
         turns, paper = actor_turns(cell), theirs.get(label, {})
-        orders = [order for order, _ in turns]
-        kinds = list(dict.fromkeys(kind for _, kind in turns if kind))
+        orders = [turn.order for turn in turns]
+        kinds = list(dict.fromkeys(turn.kind for turn in turns if turn.kind))
         rows.append(
             (
                 Value(algorithm_title(label) if label else "A2PO on 3s5z, full sharing"),
@@ -108,8 +109,23 @@ def instability() -> Sheet:
     return Sheet(header, tuple(rows), (note,))
 
 
-def actor_turns(cell: str) -> list[tuple[int, str]]:
-    """By turn in which actors learn, the order and the kind of factor. Each turn moves the ratios of its learners."""
+class ActorTurn(NamedTuple):
+    """A turn in which actors learn."""
+
+    factors: dict[int, frozenset[int]]
+    """By agent that learns, the others whose ratios multiply its advantage."""
+    kind: str
+    """fixed ratios, current ratios, or "" where there are none."""
+
+    @property
+    def order(self) -> int:
+        """The largest number of ratios that are multiplied, an agent's own included."""
+        return 1 + max(map(len, self.factors.values()))
+
+
+def actor_turns(cell: str) -> list[ActorTurn]:
+    """An iteration of a cell's algorithm with AGENTS agents: its turns, each of which moves the ratios of its
+    learners. Agent a's logarithm becomes 2^a, so that a product tells its factors."""
     plan = resolve(Cell.parse(cell))
     log_ratio = torch.zeros(1, 2, 1, AGENTS)
     found = []
@@ -117,16 +133,21 @@ def actor_turns(cell: str) -> list[tuple[int, str]]:
         agents = torch.arange(AGENTS) if turn.agents is None else turn.agents[0]
         learns = torch.ones_like(agents, dtype=torch.bool) if turn.learners is None else turn.learners[0]
         if turn.epochs and turn.learn != "critic":
-            found.append((1 + max(_factors(turn, agents)[learns].tolist()), _kind(turn)))
-            log_ratio[..., agents[learns]] = 1.0
+            factors = _factors(turn, agents)
+            found.append(ActorTurn({int(a): factors[int(a)] for a in agents[learns]}, _kind(turn)))
+            log_ratio[..., agents[learns]] = (2.0 ** agents[learns]).float()
     return found
 
 
-def _factors(turn: Turn, agents: torch.Tensor) -> torch.Tensor:
-    """[K] how many other agents' ratios weight each agent's advantage; all that have moved are e."""
+def _factors(turn: Turn, agents: torch.Tensor) -> dict[int, frozenset[int]]:
+    """By agent of the turn, whose ratios weight its advantage."""
     if turn.weight is not None:
-        return turn.weight[0, 0, 0, agents].log().round().int()
-    return torch.zeros_like(agents) if turn.others is None else turn.others[0].sum(-1)
+        codes = turn.weight[0, 0, 0].log().round().int().tolist()
+        return {a: frozenset(b for b in range(AGENTS) if codes[a] >> b & 1) for a in agents.tolist()}
+    if turn.others is None:
+        return {a: frozenset() for a in agents.tolist()}
+    rows = zip(agents.tolist(), turn.others[0], strict=True)
+    return {a: frozenset(agents[row].tolist()) for a, row in rows}
 
 
 def _kind(turn: Turn) -> str:
@@ -149,7 +170,7 @@ def _context(plan: Plan, log_ratio: torch.Tensor) -> Context:
         raw_advantage=ones,
         advantage=ones,
         log_ratio=log_ratio.clone,
-        uniform=lambda *shape: torch.full((1, *shape), 0.5),
+        uniform=lambda *shape: torch.arange(1.0, 1 + math.prod(shape)).reshape(1, *shape) / (1 + math.prod(shape)),
         snapshot=lambda: lambda replicas: None,
     )
 

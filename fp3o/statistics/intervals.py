@@ -81,6 +81,14 @@ def median_interval(values: Sequence[float], coverage: float = 0.95) -> Interval
     raise ValueError("no values")
 
 
+def median_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, Interval]:
+    """The difference of two medians, and an interval from those of both: it contains the true difference at least
+    where both contain their medians, which are independent."""
+    a, b = median_interval(first), median_interval(second)
+    centre = summarise(first, "median").centre - summarise(second, "median").centre
+    return centre, Interval(a.low - b.high, a.high - b.low, a.coverage * b.coverage)
+
+
 def interval_of(values: Sequence[float], statistic: Statistic) -> Interval:
     """The 95 % interval that belongs to the statistic."""
     return mean_interval(values) if statistic == "mean" else median_interval(values)

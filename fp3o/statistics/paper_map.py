@@ -99,7 +99,7 @@ def _file(artefact: Artefact) -> str:
 
 def _state(suite: Suite, artefact: Artefact, manifest: Mapping[str, Any], measured: Collection[str]) -> str:
     """complete, not run, or how many of its cells are complete."""
-    if artefact.kind == "facts":
+    if artefact.states_facts:
         return "complete"
     if artefact.reads:
         return _state(suite, suite.artefact(artefact.reads), manifest, measured)

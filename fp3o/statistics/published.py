@@ -6,7 +6,7 @@ import csv
 from functools import cache
 from typing import NamedTuple
 
-from fp3o.config import Cell, data_root
+from fp3o.config import SHARINGS, Cell, Row, data_root
 from fp3o.errors import UserError
 from fp3o.statistics.intervals import Summary
 
@@ -101,6 +101,22 @@ def tasks() -> dict[tuple[str, str], Published]:
         cell = Cell.of(entry.cell)
         found.setdefault((cell.domain, cell.task), entry)
     return found
+
+
+def task_title(domain: str, task: str) -> str:
+    """As the paper's tables write it; of tasks that it names in its text alone, after their pattern."""
+    known = tasks().get((domain, task))
+    return known.title if known else task.replace("_vs_", " vs. ").replace("_", " ")
+
+
+def row_title(row: Row) -> str:
+    """A task and its sharing: 6-Agent HalfCheetah [6×1], full sharing."""
+    return f"{task_title(row.domain, row.task)}, {SHARINGS[row.sharing].name}"
+
+
+def cell_title(cell: Cell) -> str:
+    """6-Agent HalfCheetah [6×1], full sharing: MAPPO (10 epochs)."""
+    return f"{row_title(cell.row)}: {cell.title}"
 
 
 class Bound(NamedTuple):

@@ -93,6 +93,17 @@ def test_a_figure_of_every_cell_asks_for_no_run_of_its_own(write: Callable[[str,
     assert (suite.artefact("cost").cells, suite.artefact("table-cost").numbers) == ((), "cost.csv")
 
 
+def test_a_figure_of_no_cells_is_about_the_whole_suite(write: Callable[[str, str], None]) -> None:
+    own = "artefacts:\n  drawing: {kind: figure, script: pipelines, cells: none}\n"
+    write("heir", f"title: Heir\nextends: base\n{own}")
+    drawing = load_suite("heir").artefact("drawing")
+    assert (drawing.cells, drawing.seeds, drawing.states_facts) == ((), (), True)
+    assert not load_suite("heir").artefact("table-games").states_facts
+    assert load_suite("heir").runs() == load_suite("base").runs()
+    write("part", f"title: Part\nextends: base\nonly: '*/two-step/*'\n{own}")
+    assert "drawing" not in ids(load_suite("part"))
+
+
 def test_a_figure_of_a_table_that_only_leaves_out_is_left_out(write: Callable[[str, str], None]) -> None:
     write("heir", f"title: Heir\nextends: base\nonly: '*/two-step/*'\n{WHOLE}")
     assert ids(load_suite("heir")) == {name: ["matrix/two-step/none/fp3o"] for name in ("table-games", "every")}
@@ -102,9 +113,10 @@ def test_a_figure_of_a_table_that_only_leaves_out_is_left_out(write: Callable[[s
     ("entry", "message"),
     [
         ("{kind: figure, reads: table-gmaes}", "unknown table 'table-gmaes' in suite heir, artefacts/new/reads"),
-        ("{kind: figure, cells: every}", "artefacts/new/cells: 'all' was expected"),
+        ("{kind: figure, cells: every}", r"artefacts/new/cells: 'every' is not one of \['all', 'none'\]"),
         ("{kind: figure}", "artefacts/new: 'cells' is a required property"),
         ("{kind: table, reads: table-games}", "artefacts/new: 'cells' is a required property"),
+        ("{kind: table, cells: none}", "artefacts/new/cells: 'none' should not be valid"),
         ("{kind: facts}", "artefacts/new: 'paper' is a required property"),
         ("{kind: facts, paper: table_x, cells: all}", "False schema does not allow 'all'"),
     ],

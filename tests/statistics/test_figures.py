@@ -8,7 +8,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fp3o import config
@@ -17,8 +19,10 @@ from fp3o.report.page import figures_of, page
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
+from paper_figures.drawing import COLUMN, WIDTH
 
-FIGURES = [artefact.name for artefact in config.load_suite("paper").artefacts if artefact.kind == "figure"]
+ARTEFACTS = [artefact for artefact in config.load_suite("paper").artefacts if artefact.kind == "figure"]
+FIGURES = [artefact.name for artefact in ARTEFACTS]
 CHEETAH = "mamujoco/halfcheetah-6x1/full"
 
 
@@ -60,25 +64,35 @@ class Drawn:
 
     def __init__(self, runs: Path, out: Path) -> None:
         self.runs, self.out = runs, out
-        self.texts: dict[str, list[str]] = {}
-        """What stands outside the axes, by figure."""
+        self.figures: dict[str, Figure] = {}
+        """As they were saved last."""
 
     def draw(self, name: str, out: Path) -> None:
         one_figure.main(["--suite", "paper", "--runs", str(self.runs), "--artefact", name, "--out", str(out)])
 
     def __call__(self, name: str) -> Path:
         """Path without suffix."""
-        if name not in self.texts:
-            texts, savefig = self.texts.setdefault(name, []), Figure.savefig
+        if name not in self.figures:
+            savefig = Figure.savefig
 
             def watched(figure: Figure, *arguments: Any, **options: Any) -> None:
-                texts.extend(text.get_text() for text in figure.texts)
+                self.figures[name] = figure
                 savefig(figure, *arguments, **options)
 
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(Figure, "savefig", watched)
                 self.draw(name, self.out)
         return self.out / name
+
+    def caption(self, name: str) -> str:
+        self(name)
+        return " ".join(" ".join(text.get_text() for text in self.figures[name].texts).split())
+
+    def panel(self, name: str, title: str) -> Axes:
+        """The panel whose title begins like this."""
+        self(name)
+        (found,) = (axes for axes in self.figures[name].axes if axes.get_title().startswith(title))
+        return found
 
     def rows(self, name: str) -> list[dict[str, str]]:
         return rows_of(self(name).with_suffix(".csv"))
@@ -97,7 +111,13 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_drawn(name: str, drawn: Drawn) -> None:
     path = drawn(name)
-    assert path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    pdf = path.with_suffix(".pdf").read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert b"/TrueType" in pdf or b"/Type0" in pdf  # text is text …
+    assert b"/Type3" not in pdf  # … and no outlines of letters
+    assert drawn.figures[name].get_figwidth() in (WIDTH, COLUMN)  # of a two-column paper
+    assert len(drawn.figures[name].legends) <= 1
+    assert not any(axes.get_legend() for axes in drawn.figures[name].axes)
     assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     assert path.with_suffix(".csv").is_file()
 
@@ -108,7 +128,7 @@ def test_every_figure_is_drawn(name: str, drawn: Drawn) -> None:
 )
 def test_figures_of_battles_name_their_engine(name: str, battles: bool, drawn: Drawn, tmp_path: Path) -> None:
     shutil.copy(drawn(name).with_suffix(".png"), tmp_path)
-    assert ("battles: embedded engine, not StarCraft II" in drawn.texts[name]) == battles
+    assert ("battles: embedded engine, not StarCraft II" in drawn.caption(name)) == battles
     data = SuiteRuns(config.load_suite("paper"), drawn.runs)
     (figure,) = figures_of(data, tmp_path)
     assert ("(embedded engine, not StarCraft II)" in figure.caption) == battles
@@ -149,6 +169,128 @@ def test_divergence_by_turn(drawn: Drawn) -> None:
     assert float(happo[7]["mean"]) == pytest.approx(0.08 + 1e-4 * 20.5)
 
 
+# --- What the paper draws without runs ----------------------------------------------------------------------------
+
+
+def test_the_pipelines_are_the_algorithms_own_turns(drawn: Drawn) -> None:
+    """FP3O: all at once, then each with all others' ratios. HAPPO: one after the other, with those before it."""
+    found = {(row["algorithm"], row["turn"], row["agent"]): row["ratios_of"] for row in drawn.rows("figure-pipelines")}
+    for agent in range(1, 6):
+        others = [str(other) for other in range(1, 6) if other != agent]
+        assert found.pop(("FP3O", "1", str(agent))) == ""
+        assert found.pop(("FP3O", "2", str(agent))) == " ".join(others)
+        assert found.pop(("HAPPO", str(agent), str(agent))) == " ".join(others[: agent - 1])
+    assert not found
+
+
+def test_the_networks_are_the_owner_vectors(drawn: Drawn) -> None:
+    found = {(row["sharing"], row["agent"]): (row["trunk"], row["head"]) for row in drawn.rows("figure-sharing")}
+    assert [found["full", agent] for agent in "123"] == [("1", "1")] * 3
+    assert [found["partial", agent] for agent in "123"] == [("1", agent) for agent in "123"]
+    assert [found["none", agent] for agent in "123"] == [(agent, agent) for agent in "123"]
+
+
+def test_the_robots_parts_are_the_partitions(drawn: Drawn) -> None:
+    rows = drawn.rows("figure-agents")
+    agents = {task: {row["agent"] for row in rows if row["task"] == task} for task in {row["task"] for row in rows}}
+    assert {task: len(found) for task, found in agents.items()} == {
+        **{"reacher-2x1": 2, "ant-2x4": 2, "walker2d-2x3": 2},
+        **{"hopper-3x1": 3, "halfcheetah-6x1": 6, "swimmer-8x2": 8},
+    }
+    legs = {row["joint"]: row["agent"] for row in rows if row["task"] == "halfcheetah-6x1"}
+    assert legs == {"bfoot": "1", "bshin": "2", "bthigh": "3", "ffoot": "4", "fshin": "5", "fthigh": "6"}
+    # A number on every driven part that is no ball: all but the fingertip.
+    texts = [text.get_text() for text in drawn.panel("figure-agents", "2-Agent Reacher").texts]
+    assert sorted(texts) == ["1", "2"]
+
+
+# --- What a reader must be able to see ------------------------------------------------------------------------------
+
+
+def test_what_was_not_run_is_small_and_has_the_papers_value(drawn: Drawn) -> None:
+    run = drawn.panel("figure-mamujoco", "6-Agent HalfCheetah [6×1], full sharing")
+    other = drawn.panel("figure-mamujoco", "2-Agent Reacher [2×1], full sharing")
+    assert other.get_position().height < 0.4 * run.get_position().height
+    assert "FP3O −32.7 ± 5.8" in other.texts[0].get_text()
+    beside = drawn.panel("figure-mamujoco", "6-Agent HalfCheetah [6×1], partial sharing")
+    assert "FP3O 4879.3 ± 845.1" in beside.texts[0].get_text()
+
+
+def test_steps_stand_under_the_lowest_panel_with_data(drawn: Drawn) -> None:
+    """HalfCheetah is last but one."""
+    drawn("figure-mamujoco")
+    labelled = [axes.get_title() for axes in drawn.figures["figure-mamujoco"].axes if axes.get_xlabel()]
+    assert labelled == ["6-Agent HalfCheetah [6×1], full sharing"]
+
+
+def test_the_range_leaves_the_start_out(drawn: Drawn) -> None:
+    """From 0 to 2700 and more within half of training."""
+    low, high = drawn.panel("figure-mamujoco", "6-Agent HalfCheetah [6×1], full sharing").get_ylim()
+    assert 500 < low < 2700
+    assert 4130 < high < 4400
+    assert drawn.panel("figure-smac", "3s5z, full sharing").get_ylim() == (-3, 103)
+
+
+def test_published_values_far_away_are_named_at_the_edge(tmp_path: Path, write_run: Any) -> None:
+    for seed in range(3):
+        write_run(tmp_path / "runs", f"{CHEETAH}/fp3o", seed, 1000.0 + seed)
+    far = Drawn(tmp_path / "runs", tmp_path)
+    panel = far.panel("figure-mamujoco", "6-Agent HalfCheetah [6×1], full sharing")
+    assert panel.get_ylim()[1] < 2000
+    assert "↑ paper: FP3O 4128.3" in [text.get_text() for text in panel.texts]
+
+
+def test_two_seeds_are_two_lines_and_no_band(drawn: Drawn) -> None:
+    panel = drawn.panel("figure-smac", "6h vs. 8z, partial sharing")
+    assert len(panel.collections) == 1  # the bar of the published spread
+    rising = [np.asarray(line.get_ydata()) for line in panel.lines]
+    assert [values[-1] for values in rising if len(values) > 2] == [0.0, 100.0]
+    last = [row for row in drawn.rows("figure-smac") if row["cell"] == "smac/6h_vs_8z/partial/mappo"][-1]
+    assert (last["low"], last["high"]) == ("0", "100")
+    assert "with fewer than 3 seeds thin lines: single runs" in drawn.caption("figure-smac")
+
+
+def test_seeds_have_a_legend_and_those_at_zero_a_cross(drawn: Drawn) -> None:
+    panel = drawn.panel("figure-convergence", "MAPPO: 1 of 2 seeds end at 0\n6h vs. 8z, partial sharing")
+    (legend,) = drawn.figures["figure-convergence"].legends
+    assert [text.get_text() for text in legend.get_texts()] == ["seed 0", "seed 1"]
+    assert [line.get_marker() for line in panel.lines][1::2] == ["x", "."]
+
+
+def test_the_difference_is_of_the_statistic_that_is_drawn(tmp_path: Path, write_run: Any) -> None:
+    """Win rates whose medians agree and whose means do not."""
+    for label, values in (("fp3o", (100.0, 100.0, 0.0)), ("fp3o-random-split", (100.0, 100.0, 50.0))):
+        for seed, value in enumerate(values):
+            write_run(tmp_path / "runs", f"smac/3s5z/full/{label}", seed, value, suite="paper")
+    title = Drawn(tmp_path / "runs", tmp_path).panel("figure-split", "3s5z, full sharing").get_title()
+    assert title == "3s5z, full sharing\nΔ 0 [−50, 100], 56 %"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_title_is_a_cells_name(name: str, drawn: Drawn) -> None:
+    drawn(name)
+    axes = drawn.figures[name].axes
+    texts = [panel.get_title() for panel in axes]
+    texts += [text.get_text() for panel in axes for text in panel.get_yticklabels()]
+    assert not any("/" in text or "_vs_" in text or "halfcheetah-" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    "name", ["figure-mamujoco", "figure-stability", "figure-split", "figure-happo-kl", "figure-matching-degree", "cost"]
+)
+def test_captions_say_what_lines_are(name: str, drawn: Drawn) -> None:
+    assert any(word in drawn.caption(name) for word in ("line:", "violins:", "one seed alone"))
+
+
+def test_an_algorithm_looks_the_same_everywhere(drawn: Drawn) -> None:
+    names = ("figure-mamujoco", "figure-smac", "reproduction-profiles", "figure-stability")
+    for name in names:
+        drawn(name)
+    lines = [line for name in names for axes in drawn.figures[name].axes for line in axes.lines]
+    looks = {(line.get_color(), line.get_marker()) for line in lines if str(line.get_label()).startswith("HAPPO")}
+    assert looks == {("#0072B2", "s")}
+
+
 def test_same_bytes_again(drawn: Drawn, tmp_path: Path) -> None:
     first = drawn("figure-split")
     drawn.draw("figure-split", tmp_path)
@@ -165,19 +307,22 @@ def test_reproduction_figures(drawn: Drawn) -> None:
 
 
 def test_figures_without_any_run(tmp_path: Path) -> None:
-    """Nothing run yet is a state every figure can show."""
+    """Nothing run yet is a state every kind of figure can show."""
     (tmp_path / "none").mkdir()
     (tmp_path / "cost.csv").write_text(",".join(cost.COLUMNS) + "\n")
-    for name in FIGURES:
+    for name in {artefact.script: artefact.name for artefact in ARTEFACTS if not artefact.states_facts}.values():
         one_figure.main(
             ["--suite", "paper", "--runs", str(tmp_path / "none"), "--artefact", name, "--out", str(tmp_path / "drawn")]
         )
-        assert len(rows_of(tmp_path / "drawn" / f"{name}.csv")) == 0
+        assert not rows_of(tmp_path / "drawn" / f"{name}.csv")
 
 
 def test_cost_figure(drawn: Drawn) -> None:
     rows = drawn.rows("cost")
     assert [float(rows[0][name]) for name in ("rollout_s", "update_s", "evaluation_s")] == [2.0, 3.0, 0.5]
+    assert rows[0]["memory_mib"] == "900"
+    titles = [axes.get_xlabel() for axes in drawn.figures["cost"].axes]
+    assert titles == ["seconds per iteration", "time (MAPPO = 1)", "memory (MAPPO = 1)"]
 
 
 def test_a_script_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

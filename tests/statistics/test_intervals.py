@@ -36,6 +36,15 @@ def test_median_interval_is_order_statistics(n: int, low: float, high: float, co
     assert intervals.median_interval(shuffled) == pytest.approx((low, high, coverage))
 
 
+def test_difference_of_medians() -> None:
+    """From both intervals; of equal samples it contains 0 at least as often as both contain their medians."""
+    centre, found = intervals.median_difference([1.0, 2.0, 3.0, 4.0, 9.0], [0.0, 1.0, 1.0, 1.0, 2.0])
+    assert (centre, *found) == pytest.approx((2.0, -1.0, 9.0, 0.9375**2))
+    draws = np.random.default_rng(0).exponential(size=(400, 2, 5)).tolist()
+    covered = sum(intervals.median_difference(*pair)[1].contains(0.0) for pair in draws)
+    assert covered / 400 > 0.9375**2
+
+
 def test_t_covers_the_mean_and_the_bootstrap_would_not() -> None:
     """The reason for Student's t: with five values it covers 95 %, a percentile bootstrap about 84 %."""
     draws = np.random.default_rng(1).standard_normal((4000, 5))

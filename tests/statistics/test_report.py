@@ -51,6 +51,7 @@ def page(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around
     common = ["--suite", "paper", "--runs", str(root / "runs")]
     one_figure.main([*common, "--artefact", "figure-mamujoco", "--out", str(root / "figures")])
     (root / "figures" / "figure-mpe.png").write_bytes(b"empty panels")
+    (root / "figures" / "figure-sharing.png").write_bytes(b"a drawing that needs no runs")
     report.main([*common, "--cost", str(root / "cost.csv"), "--out", str(root / "index.html")])
     return root / "index.html"
 
@@ -125,8 +126,20 @@ def test_figures_without_a_run_are_named_not_shown(page: Path) -> None:
     """The folder has one with runs and one without; nothing else was drawn."""
     text = page.read_text()
     assert '<figure id="figure-mamujoco">' in text
+    assert '<figure id="figure-sharing">' in text
     assert 'id="figure-mpe"' not in text
     assert re.search(r"Not drawn: .*figure-mpe", text)
+
+
+def test_tables_of_facts_are_folded_and_departures_marked(page: Path) -> None:
+    text = page.read_text()
+    for name in ("table-instability", "table-units", "table-hyperparameters-smac-maps"):
+        assert f'<details id="{name}"><summary>{name}: ' in text
+    common = text.partition('<details id="table-hyperparameters-mamujoco">')[2].partition("</details>")[0]
+    assert "(departures from the paper: 2)" in common
+    assert '<td class="differs">1 † (paper: 8)</td>' in common
+    assert common.count('class="differs"') == 2
+    assert "training threads" not in Reader(text).unfolded
 
 
 def test_a_control_is_not_grey_and_difficulty_and_agents_are_shown(page: Path) -> None:

@@ -104,6 +104,8 @@ def plan_of_artefact(wildcards):
     artefact = suite.artefact(wildcards.artefact)
     cells = [cell.id for cell in artefact.cells]
     said = [artefact.name, artefact.caption, artefact.paper, artefact.script, artefact.reads, cells, artefact.seeds]
+    if artefact.states_facts:  # Like tables of facts: what it shows may follow any setting.
+        return plans_digest(suite, [plan.cell.id for plan, _ in planned], said)
     return plans_digest(suite, [cell.id for cell in cells_of(suite, artefact)], said)
 
 
