@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import platform
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -31,8 +34,8 @@ def test_here_everything_required_is_found(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_architecture_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.platform, "machine", lambda: "riscv64")
-    assert f"on {doctor.platform.system()} riscv64" in by_name("Python").detail
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    assert f"on {platform.system()} riscv64" in by_name("Python").detail
 
 
 def test_missing_requirement_fails_and_says_how_to_get_it(
@@ -52,7 +55,7 @@ def test_a_broken_package_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str) -> ModuleType:
         raise RuntimeError("Descriptors cannot be created directly.\nIf this call came from a _pb2.py file …")
 
-    monkeypatch.setattr(doctor.importlib, "import_module", broken)
+    monkeypatch.setattr(importlib, "import_module", broken)
     check = by_name("smac package")
     assert not check.found
     assert check.detail == "RuntimeError: Descriptors cannot be created directly."
@@ -81,7 +84,7 @@ def test_starcraft_folder_and_maps(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     assert not by_name("C++ compiler").found
     assert not by_name("browser").found
     assert not by_name("C++ compiler").required

@@ -46,6 +46,7 @@ from update import (  # type: ignore[import-not-found]  # beside this file
 )
 
 from fp3o.config import Cell, resolve
+from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Transition
 from fp3o.envs.options import MamujocoOptions
 from fp3o.training import loop
@@ -163,12 +164,11 @@ class Stopwatch(Callback):
 
             return call
 
-        def make(*arguments: Any, **options: Any) -> Any:
-            self.recording = Recording(real_make(*arguments, **options))
+        def recorded(*arguments: Any, **options: Any) -> Any:
+            self.recording = Recording(make(*arguments, **options))
             return self.recording
 
-        real_make = loop.make
-        replace(loop, "make", make)
+        replace(loop, "make", recorded)
         for phase, owner, name in (
             ("rollout", Collector, "collect"),
             ("update", Learner, "update"),

@@ -177,6 +177,7 @@ def carry_out(
         from fp3o.training.loop import train as run_training
         from fp3o.training.progress import Progress
         from fp3o.training.tensorboard import TensorBoard
+        from fp3o.training.timings import Timings
 
         # Beside the files in progress: declared outputs are versioned, event files are not worth it.
         events = layout.scratch_directory(scratch, plan, numbers).with_name("tensorboard")
@@ -184,6 +185,8 @@ def carry_out(
         if watching.tensorboard:
             callbacks.append(TensorBoard(events))
             print(f"TensorBoard events: {events}")
+        if watching.timings is not None:
+            callbacks.append(Timings(watching.timings))
         with Progress.of(plan, numbers) as progress:
             run_training(
                 plan,
@@ -195,7 +198,6 @@ def carry_out(
                 threads=computing.threads,
                 allow_path_change=computing.allow_path_change,
                 callbacks=[progress, *callbacks],
-                timings=watching.timings,
                 keep=(keep := keeping.of(plan, roots.scratch)),
             )
         if keep is not None:

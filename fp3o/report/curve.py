@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config import Cell, Row, algorithm_colour
-from fp3o.statistics.curves import METRIC_NAMES, START
+from fp3o.statistics.curves import METRIC_NAMES, START, band, by_seed
 from fp3o.statistics.published import scores
 from fp3o.statistics.scores import CellRuns, scoring_of
 
@@ -37,27 +37,21 @@ def curves_of(cells: Iterable[CellRuns]) -> dict[str, dict[str, Any]]:
 
 def curve(cell: CellRuns) -> dict[str, Any] | None:
     """Every seed and their mean or median by million steps; null where a seed that diverged has no evaluation."""
-    curves = [run.curve for run in cell.runs if len(run.curve.value)]
-    if not curves:
+    found, over_seeds = by_seed(cell), band(cell)
+    if found is None or over_seeds is None:
         return None
-    steps = np.unique(np.concatenate([found.env_steps for found in curves]))
-    values = np.full((len(curves), len(steps)), np.nan)
-    for row, found in zip(values, curves, strict=True):
-        row[np.searchsorted(steps, found.env_steps)] = found.value
     statistic = scoring_of(cell.cell).statistic
-    centre = np.nanmedian(values, 0) if statistic == "median" else np.nanmean(values, 0)
     published = scores().get(cell.cell) if not cell.deviations else None
-    seeds = [run.seed for run in cell.runs if len(run.curve.value)]
     return {
         "title": Cell.of(cell.cell).title,
         "colour": algorithm_colour(Cell.of(cell.cell).label),
         "dashed": bool(Cell.of(cell.cell).variant),
-        "statistic": f"{statistic} of {len(seeds)} seeds" if len(seeds) > 1 else "the only seed",
+        "statistic": f"{statistic} of {len(found.seeds)} seeds" if len(found.seeds) > 1 else "the only seed",
         "published": None if published is None else published.value,
         "hours": hours_per_million_steps(cell),
-        "steps": _numbers(steps / 1e6),
-        "centre": _numbers(centre),
-        "seeds": {str(seed): _numbers(row) for seed, row in zip(seeds, values, strict=True)},
+        "steps": _numbers(found.env_steps / 1e6),
+        "centre": _numbers(over_seeds.centre),
+        "seeds": {str(seed): _numbers(row) for seed, row in zip(found.seeds, found.values, strict=True)},
     }
 
 

@@ -32,18 +32,34 @@ class Band(NamedTuple):
     n: NDArray[np.int64]
 
 
+class Seeds(NamedTuple):
+    """The curves of S seeds at E evaluations."""
+
+    env_steps: NDArray[np.float64]  # [E]
+    seeds: tuple[int, ...]
+    values: NDArray[np.float64]  # [S, E]; NaN where a seed that diverged has no evaluation
+
+
+def by_seed(cell: CellRuns) -> Seeds | None:
+    """The runs that have an evaluation, on one axis of steps; None where there are none."""
+    runs = [run for run in cell.runs if len(run.curve.value)]
+    if not runs:
+        return None
+    steps = np.unique(np.concatenate([run.curve.env_steps for run in runs]))
+    values = np.full((len(runs), len(steps)), np.nan)
+    for row, run in zip(values, runs, strict=True):
+        row[np.searchsorted(steps, run.curve.env_steps)] = run.curve.value
+    return Seeds(steps, tuple(run.seed for run in runs), values)
+
+
 def band(cell: CellRuns) -> Band | None:
     """Mean with its 95 % t interval; for win rates median with quartiles. No smoothing."""
-    curves = [run.curve for run in cell.runs if len(run.curve.value)]
-    if not curves:
+    found = by_seed(cell)
+    if found is None:
         return None
-    steps = np.unique(np.concatenate([curve.env_steps for curve in curves]))
     centre, low, high, n = [], [], [], []
-    for step in steps:
-        # All seeds are evaluated at the same steps; one that diverged is missing from there on, and n says so.
-        values = [
-            float(curve.value[np.searchsorted(curve.env_steps, step)]) for curve in curves if step in curve.env_steps
-        ]
+    for column in found.values.T:
+        values = column[~np.isnan(column)]
         if scoring_of(cell.cell).statistic == "median":
             bottom, middle, top = np.quantile(values, [0.25, 0.5, 0.75])
         else:
@@ -54,7 +70,7 @@ def band(cell: CellRuns) -> Band | None:
         low.append(bottom)
         high.append(top)
         n.append(len(values))
-    return Band(steps, np.array(centre), np.array(low), np.array(high), np.array(n))
+    return Band(found.env_steps, np.array(centre), np.array(low), np.array(high), np.array(n))
 
 
 def files(data: SuiteRuns) -> dict[str, str]:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from fp3o.runs.records import Value
 
 Record: TypeAlias = Mapping[str, "Value"]
+PHASES = ("rollout", "update", "evaluation")
+"""What an iteration's time is spent on."""
 
 
 class Callback:
@@ -38,6 +40,9 @@ class Callback:
     def advance(self, env_steps: int) -> bool | None:
         """All seeds have done an iteration and are now at this many environment steps each."""
         return None
+
+    def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
+        """How long an iteration took, by phase (see PHASES); 0 for evaluation where there was none."""
 
     def end(self) -> None:
         """Training has ended: finished, stopped or failed."""
@@ -74,6 +79,10 @@ class Callbacks:
     def advance(self, env_steps: int) -> None:
         for member in self._members:
             self.stop |= bool(member.advance(env_steps))
+
+    def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
+        for member in self._members:
+            member.timed(iteration, seconds)
 
     def end(self) -> None:
         for member in self._members:

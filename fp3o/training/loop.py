@@ -10,7 +10,7 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -31,7 +31,7 @@ from fp3o.runs.interrupt import Interrupt, Stopped
 from fp3o.runs.records import CsvLog, Value
 from fp3o.training import memory
 from fp3o.training.allocator import reuse_freed_memory
-from fp3o.training.callbacks import Callback, Callbacks
+from fp3o.training.callbacks import PHASES, Callback, Callbacks
 from fp3o.training.compiling import WORK
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.execution import Execution, choose
@@ -64,14 +64,12 @@ def train(
     threads: int = 1,
     allow_path_change: bool = False,
     callbacks: Sequence[Callback] = (),
-    timings: Path | None = None,
     keep: Keep | None = None,
 ) -> list[RunResult]:
     """Train all seeds side by side, from the start or from the saved state.
 
-    device, mode: the options --device and --path of `fp3o train`; threads: CPU threads of the simulators; timings: a
-    file to be written anew, with the seconds of each phase, one row per iteration of this process; keep: what to keep
-    beside the runs' files.
+    device, mode: the options --device and --path of `fp3o train`; threads: CPU threads of the simulators; keep: what
+    to keep beside the runs' files.
     """
     torch.set_num_threads(1)
     reuse_freed_memory()
@@ -80,7 +78,7 @@ def train(
             told = Callbacks(callbacks)
             trainer = BlockTrainer(plan, folder, choose(plan, device, mode, threads), allow_path_change, told, keep)
             try:
-                trainer.go(interrupt, timings)
+                trainer.go(interrupt)
             finally:
                 trainer.close()
                 told.end()
@@ -156,9 +154,10 @@ class BlockTrainer:
             execution.policy,
         )
         self.iteration = 0
+        self.spent: dict[str, float] = {}  # Seconds of this iteration by phase.
         self.diverged: dict[int, dict[str, Any]] = {}
         self.volatile: dict[str, Any] = {
-            "seconds": {"rollout": 0.0, "update": 0.0, "evaluation": 0.0, "total": 0.0},
+            "seconds": dict.fromkeys((*PHASES, "total"), 0.0),
             "resumes": 0,
             "memory_mib": 0.0,
             "peak_gpu_mib": None,
@@ -173,9 +172,8 @@ class BlockTrainer:
 
     # Training --------------------------------------------------------------------------------------------------------
 
-    def go(self, interrupt: Interrupt, timings: Path | None) -> None:
+    def go(self, interrupt: Interrupt) -> None:
         """Train to the end, then publish every seed's run."""
-        clock = Clock(timings, self.volatile["seconds"])
         settings, started, saved_at = self.settings, time.monotonic(), time.monotonic()
         steps_each = settings.rollout_length * settings.rollout_threads
         begun = self.volatile["seconds"]["total"]
@@ -184,6 +182,7 @@ class BlockTrainer:
         resumed = f"; goes on after iteration {self.iteration}" if self.iteration else ""
         self.told.say(f"updates {self.execution.mode} on {self.execution.device}: {self.execution.reason}{resumed}")
         while self.iteration < self.plan.iterations and len(self.diverged) < len(self.seeds):
+            self.spent = dict.fromkeys(PHASES, 0.0)
             with self._timed("rollout"):
                 collected = self.collector.collect(self.seeds, self.iteration)
             with self._timed("update"):
@@ -193,7 +192,7 @@ class BlockTrainer:
             if self.plan.evaluates_after(self.iteration):
                 with self._timed("evaluation"):
                     self._evaluate((self.iteration + 1) * steps_each)
-            clock.write(self.iteration)
+            self.told.timed(self.iteration, self.spent)
             self.iteration += 1
             done = self.iteration * steps_each
             for place, seed in enumerate(self.seeds):
@@ -429,7 +428,8 @@ class BlockTrainer:
     def _timed(self, phase: str) -> Iterator[None]:
         begun = time.monotonic()
         yield
-        self.volatile["seconds"][phase] += time.monotonic() - begun
+        self.spent[phase] = time.monotonic() - begun
+        self.volatile["seconds"][phase] += self.spent[phase]
 
     def close(self) -> None:
         for close in self._closers():
@@ -447,24 +447,6 @@ def _start_afresh_by_deleting(folder: Path) -> Iterator[None]:
         yield
     except UserError as error:
         raise UserError(f"{error}; delete {folder} to start afresh") from error
-
-
-class Clock:
-    """Writes the seconds of every iteration by phase, where a file is asked for."""
-
-    PHASES = ("rollout", "update", "evaluation")
-
-    def __init__(self, path: Path | None, seconds: Mapping[str, float]) -> None:
-        """seconds: by phase, of all iterations so far; read at every call of `write`."""
-        self._seconds, self._before = seconds, dict(seconds)
-        self._log = None if path is None else CsvLog(path, ("iteration", *(f"{phase}_s" for phase in self.PHASES)))
-
-    def write(self, iteration: int) -> None:
-        if self._log is not None:
-            spent = {f"{phase}_s": self._seconds[phase] - self._before[phase] for phase in self.PHASES}
-            self._log.append([{"iteration": iteration, **spent}])
-            self._log.flush()
-            self._before = dict(self._seconds)
 
 
 def machine_kind() -> str:

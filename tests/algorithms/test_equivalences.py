@@ -10,7 +10,7 @@ from synthetic import SETTINGS, make_learner, make_rollout, make_spec, with_sett
 
 from fp3o.algorithms.full_pipeline import split
 from fp3o.config.settings import Settings
-from fp3o.networks.sharing import SHARINGS
+from fp3o.config.sharings import SHARINGS
 from fp3o.training.randomness import Draws
 from fp3o.training.update import Learner
 

@@ -34,6 +34,7 @@ Callback.end(self) -> None
 Callback.evaluation(self, seed: int, records: Sequence[Record]) -> bool | None
 Callback.iteration(self, seed: int, record: Record) -> bool | None
 Callback.say(self, text: str) -> None
+Callback.timed(self, iteration: int, seconds: Mapping[str, float]) -> None
 Context
 Context.advantage
 Context.log_ratio

@@ -22,7 +22,6 @@ from fp3o.config import Cell
 from fp3o.envs import make
 from fp3o.envs.interface import ActionSpec, BatchEnv, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import SmacOptions
-from fp3o.envs.smac import starcraft2
 from fp3o.errors import UserError
 from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
@@ -58,7 +57,7 @@ class Thread(threading.Thread):
 @pytest.fixture
 def threads(fake_smac: None, monkeypatch: pytest.MonkeyPatch) -> None:
     context = SimpleNamespace(Pipe=multiprocessing.Pipe, Process=Thread)
-    monkeypatch.setattr(starcraft2.multiprocessing, "get_context", lambda method: context)
+    monkeypatch.setattr(multiprocessing, "get_context", lambda method: context)
 
 
 def recording(name: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarray]:

@@ -28,6 +28,7 @@ from fp3o.runs import records
 from fp3o.runs.atomic import write_atomically
 from fp3o.runs.folder import RunFolder, now
 from fp3o.runs.interrupt import Interrupt
+from fp3o.training.callbacks import Callback
 
 ITERATIONS = 8
 
@@ -90,7 +91,7 @@ def train(
     seeds: Sequence[int],
     runs_root: Path,
     scratch_root: Path,
-    timings: Path | None = None,
+    callbacks: Sequence[Callback] = (),
     **options: Any,
 ) -> None:
     cell = plan.cell.id
@@ -114,9 +115,10 @@ def train(
         for seed in folder.seeds:
             folder.publish(seed, write_files(folder.scratch(seed), plan, seed, folder.seeds, resumes))
         folder.discard_scratch()
-        if timings is not None:
-            rows = [f"{k},{number(cell, k)},0.5,0" for k in range(plan.iterations)]
-            timings.write_text("\n".join(["iteration,rollout_s,update_s,evaluation_s", *rows, ""]))
+        for callback in callbacks:
+            for k in range(plan.iterations):
+                callback.timed(k, {"rollout": number(cell, k), "update": 0.5, "evaluation": 0.0})
+            callback.end()
         journal(f"end {cell}")
 
 

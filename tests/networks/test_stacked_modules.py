@@ -10,10 +10,11 @@ import torch
 from synthetic import ACTIONS, SETTINGS, make_spec, with_settings
 from torch import Tensor, nn
 
+from fp3o.config.sharings import SHARINGS
 from fp3o.envs.interface import ActionSpec
 from fp3o.networks.actor import Actor, Owners
 from fp3o.networks.critic import Critic
-from fp3o.networks.sharing import SHARINGS, sharing
+from fp3o.networks.sharing import sharing
 from fp3o.networks.stacked import ParameterLayout, split_product
 from fp3o.training.update import initialise, networks
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -137,7 +138,7 @@ def test_plugins_of_installed_packages(
         SimpleNamespace(name="bad", dist=package, load=broken),
         SimpleNamespace(name="shy", dist=package, load=lambda: load_file(shy)),
     ]
-    monkeypatch.setattr(loading.metadata, "entry_points", lambda group: entries if group == "fp3o.plugins" else [])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: entries if group == "fp3o.plugins" else [])
     monkeypatch.setattr(loading, "_WAITING", ["fp3o.plugins"])
     assert "shy" in config.algorithms()
     line = "fp3o: plug-in bad of timid is left out: ImportError: no module named shyness\n"

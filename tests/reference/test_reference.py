@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fp3o.algorithms import turns
 from fp3o.config.settings import Settings
-from fp3o.networks.sharing import SHARINGS
+from fp3o.config.sharings import SHARINGS
 from fp3o.networks.stacked import ParameterLayout
 from fp3o.reference.common import Actor, CategoricalHead, Critic, GaussianHead, Hyperparameters, Rollout, trunk
 from fp3o.reference.fp3o import FP3O

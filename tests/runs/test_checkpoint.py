@@ -19,7 +19,7 @@ import safetensors.numpy
 import torch
 
 from fp3o.errors import UserError
-from fp3o.runs import atomic, checkpoint
+from fp3o.runs import checkpoint
 
 METADATA = {"cell": "mpe/simple-reference/full/mappo", "seeds": [0, 1], "offsets": {"0": 17}, "nothing": None}
 
@@ -210,7 +210,7 @@ def test_killed_in_the_middle_of_a_write(tmp_path: Path, moment: str) -> None:
         if moment == "replace":
             Path.replace = die  # type: ignore[method-assign,assignment]
         else:
-            atomic.os.fsync = die  # type: ignore[assignment]
+            os.fsync = die  # type: ignore[assignment]
         checkpoint.save(path, {"x": torch.tensor(2)}, {})
 
     saver = child(save)

@@ -13,7 +13,7 @@ import pytest
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import records
+from fp3o.runs import layout, records
 from fp3o.runs.verify import RunId, read_verified
 from fp3o.statistics import export, scores, tables
 from fp3o.statistics.scores import Planned
@@ -203,7 +203,7 @@ def test_summaries_of_the_suite_refuse_too(
     root = runs.with_name(f"{runs.name}-suite")
     root.mkdir()
     runs.rename(root / "runs")
-    monkeypatch.setattr(manifest.layout, "suite_root", lambda name: root)
+    monkeypatch.setattr(layout, "suite_root", lambda name: root)
     monkeypatch.chdir(root)  # not under DVC
     assert len(manifest.manifest(suite)["runs"]) == 2
     assert manifest.cell_summary(suite, CELL)["seeds_found"] == [0, 1]
@@ -218,7 +218,7 @@ def test_the_manifest_covers_every_file(runs: Path, monkeypatch: pytest.MonkeyPa
     root = runs.with_name(f"{runs.name}-suite")
     root.mkdir()
     runs.rename(root / "runs")
-    monkeypatch.setattr(manifest.layout, "suite_root", lambda name: root)
+    monkeypatch.setattr(layout, "suite_root", lambda name: root)
     monkeypatch.chdir(root)
     (folder_of(root / "runs", 0) / records.CHECKPOINT).write_bytes(b"other weights")
     with pytest.raises(UserError, match=r"checkpoint\.safetensors does not match run\.json"):

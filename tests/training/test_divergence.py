@@ -12,6 +12,7 @@ import torch
 from short_runs import documents, files, tiny_plan, train, train_interrupted
 
 from fp3o import cli
+from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Transition, slot_seeds
 from fp3o.runs import checkpoint, records
 from fp3o.training import loop
@@ -55,8 +56,7 @@ def poisoned_rewards(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Make environments of the sick seed break after so many steps."""
 
     def poison(healthy_steps: int) -> None:
-        real = loop.make
-        monkeypatch.setattr(loop, "make", lambda *a, **k: Poisoned(real(*a, **k), healthy_steps))
+        monkeypatch.setattr(loop, "make", lambda *a, **k: Poisoned(make(*a, **k), healthy_steps))
 
     return poison
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from short_runs import files
 
 from fp3o.runs import checkpoint, records
 
@@ -111,19 +112,6 @@ def command(out: Path, *more: str, seeds: str = "0-1") -> list[str]:
     return ["train", CELL, "--seeds", seeds, "--out", str(out), "--device", "cpu", "--path", "eager", *SHORT, *more]
 
 
-def results(out: Path) -> dict[str, Any]:
-    """Every published file; of run.json only what must repeat."""
-    found: dict[str, Any] = {}
-    for path in sorted((out / CELL).rglob("seed-*/*")):
-        name = str(path.relative_to(out))
-        if path.name == records.RUN:
-            found[name] = records.without_volatile(records.read_run(path))
-            del found[name]["git"]  # Somebody may commit while the tests run.
-        else:
-            found[name] = path.read_bytes()
-    return found
-
-
 # Reads /proc to know which file is being forced to disk.
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -133,7 +121,7 @@ def unbroken(play: Player, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     out = tmp_path_factory.mktemp("unbroken")
     codes, said = play([(0, 0, command(out))])
     assert codes == [0], said
-    found = results(out)
+    found = files(out)
     assert len(found) == 2 * 5
     assert not list((out / "scratch").rglob("*.*"))
     return found
@@ -147,7 +135,7 @@ def test_killed_again_and_again(play: Player, tmp_path: Path, unbroken: dict[str
     assert codes.count(-signal.SIGKILL) >= 8, (codes, said)
     codes, said = play([(0, 0, command(tmp_path))])
     assert codes == [0], said
-    assert results(tmp_path) == unbroken
+    assert files(tmp_path) == unbroken
     resumes = [records.read_run(path)["volatile"]["resumes"] for path in tmp_path.rglob(records.RUN)]
     assert max(resumes) >= 4
 
@@ -160,20 +148,20 @@ def test_asked_to_stop(
     assert codes == [code, code, 0], said
     assert "the same command resumes it" in said
     assert f"resume with: fp3o train {CELL}" in said
-    assert results(tmp_path) == unbroken
+    assert files(tmp_path) == unbroken
 
 
 def test_the_same_command_twice_gives_the_same(play: Player, tmp_path: Path, unbroken: dict[str, Any]) -> None:
     codes, said = play([(0, 0, command(tmp_path / "again")), (0, 0, command(tmp_path / "again"))])
     assert codes == [0, 0], said
     assert "already finished, nothing to do" in said
-    assert results(tmp_path / "again") == unbroken
+    assert files(tmp_path / "again") == unbroken
 
 
 def test_a_stack_is_its_single_runs(play: Player, tmp_path: Path, unbroken: dict[str, Any]) -> None:
     codes, said = play([(0, 0, command(tmp_path, seeds="1")), (0, 0, command(tmp_path, seeds="0"))])
     assert codes == [0, 0], said
-    assert results(tmp_path) == unbroken
+    assert files(tmp_path) == unbroken
 
 
 def test_foreign_and_damaged_states_are_refused(play: Player, tmp_path: Path) -> None:
@@ -192,7 +180,7 @@ def test_foreign_and_damaged_states_are_refused(play: Player, tmp_path: Path) ->
         assert message in said.splitlines()[-1]
         assert said.splitlines()[-1].endswith(f"; delete {state.parent} to start afresh")
         assert state.read_bytes() == content
-        assert not results(tmp_path / "a")
+        assert not files(tmp_path / "a")
 
 
 @pytest.mark.parametrize("name", [records.ITERATIONS, records.EVALUATIONS])
@@ -214,7 +202,7 @@ def test_altered_files_in_progress_are_refused(
     path.write_bytes(good)
     codes, said = play([(0, 0, command(tmp_path))])
     assert codes == [0], said
-    assert results(tmp_path) == unbroken
+    assert files(tmp_path) == unbroken
 
 
 def test_a_state_of_an_older_version_goes_on(play: Player, tmp_path: Path, unbroken: dict[str, Any]) -> None:
@@ -227,7 +215,7 @@ def test_a_state_of_an_older_version_goes_on(play: Player, tmp_path: Path, unbro
     checkpoint.save(state, tensors, metadata)
     codes, said = play([(0, 0, command(tmp_path))])
     assert codes == [0], said
-    assert results(tmp_path) == unbroken
+    assert files(tmp_path) == unbroken
 
 
 def test_killed_after_its_end(play: Player, tmp_path: Path, unbroken: dict[str, Any]) -> None:
@@ -237,12 +225,12 @@ def test_killed_after_its_end(play: Player, tmp_path: Path, unbroken: dict[str, 
     assert codes == [-signal.SIGKILL], said
     assert list((tmp_path / "runs").rglob("*.lock"))
     assert list((tmp_path / "runs").rglob("resume.safetensors"))
-    assert results(tmp_path / "runs") == unbroken
+    assert files(tmp_path / "runs") == unbroken
     codes, said = play([(0, 0, command(tmp_path / "runs"))])
     assert codes == [0], said
     assert "already finished, nothing to do" in said
     assert not list((tmp_path / "runs" / "scratch").rglob("*"))
-    assert results(tmp_path / "runs") == unbroken
+    assert files(tmp_path / "runs") == unbroken
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
@@ -258,4 +246,4 @@ def test_a_disk_that_fills_up_costs_nothing(play: Player, tmp_path: Path, unbrok
     assert state.read_bytes() == before
     codes, said = play([(0, 0, command(tmp_path))])
     assert codes == [0], said
-    assert results(tmp_path) == unbroken
+    assert files(tmp_path) == unbroken

@@ -30,6 +30,7 @@ from fp3o.training.execution import Execution, place_to_act
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
 from fp3o.training.rollout import Collector
+from fp3o.training.step import Compiler
 from fp3o.training.update import Learner
 
 SEEDS = (0, 1, 2)
@@ -52,9 +53,7 @@ def plan_of(cell: str) -> Plan:
 class Play:
     """Environments and an untrained learner of a plan, and the rollouts one sort of policy collects in them."""
 
-    def __init__(
-        self, plan: Plan, policy: Acts, device: str = "cpu", compiler: execution.Compiler | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, policy: Acts, device: str = "cpu", compiler: Compiler | None = None) -> None:
         self.plan, slots = plan, plan.settings.rollout_threads
         self.env = make(plan.cell.domain, plan.cell.task, len(SEEDS) * slots, options=plan.options)
         self.env.reset(np.concatenate([slot_seeds(seed, "training", slots) for seed in SEEDS]))

@@ -10,12 +10,19 @@ from short_runs import tiny_plan
 
 from fp3o.runs import records
 from fp3o.training import loop
+from fp3o.training.timings import Timings
 
 
 def test_every_iteration_is_timed(tmp_path: Path) -> None:
     plan = tiny_plan("matrix/two-step/full/mappo", iterations=3)
     (result,) = loop.train(
-        plan, [0], tmp_path, tmp_path / "scratch", device="cpu", mode="eager", timings=tmp_path / "timings.csv"
+        plan,
+        [0],
+        tmp_path,
+        tmp_path / "scratch",
+        device="cpu",
+        mode="eager",
+        callbacks=[Timings(tmp_path / "timings.csv")],
     )
     with (tmp_path / "timings.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

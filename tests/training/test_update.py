@@ -20,9 +20,9 @@ from fp3o.algorithms import ALGORITHMS
 from fp3o.algorithms.objective import value_loss
 from fp3o.algorithms.turns import Rollout, Turn
 from fp3o.config.settings import Settings
+from fp3o.config.sharings import SHARINGS
 from fp3o.envs.interface import ActionSpec
 from fp3o.errors import UserError
-from fp3o.networks.sharing import SHARINGS
 from fp3o.training.randomness import Draws
 from fp3o.training.samples import agent_rows, pack, unit_rows
 from fp3o.training.step import Kind, TurnData

@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_logs_are_appended_and_the_exit_code_is_the_commands(tmp_path: Path) -> 
 
 
 def test_a_slot_is_held_until_the_process_is_gone_even_by_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     ready = tmp_path / "ready"
     code = f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
     process = run(tmp_path / "a.log", code, "--gpus", "7", temporary=tmp_path)
@@ -64,7 +65,7 @@ def test_a_slot_is_held_until_the_process_is_gone_even_by_kill(tmp_path: Path, m
 
 
 def test_slots_fill_every_device_before_any_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     assert [jobs.take_slot(["0", "1"], 2, exclusive=False) for _ in range(4)] == ["0", "1", "0", "1"]
     assert jobs.take_slot([], 2, exclusive=False) is None
 
@@ -79,7 +80,7 @@ def test_exclusive_takes_every_slot(tmp_path: Path) -> None:
 
 def test_a_job_of_a_cluster_takes_the_device_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices are numbered anew in every job there: five jobs on five devices all see number 0."""
-    monkeypatch.setattr(jobs.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     for number in range(5):
         monkeypatch.setenv("SLURM_JOB_ID", str(100 + number))
@@ -90,7 +91,7 @@ def test_a_job_of_a_cluster_takes_the_device_it_was_given(tmp_path: Path, monkey
 def test_an_allocation_of_several_devices_shares_them_out_among_its_own_jobs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     for number in ("7", "8"):
         monkeypatch.setenv("PBS_JOBID", number)
