@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
+
+    from fp3o.envs.interface import BatchEnv
 
 # Of a log file.
 _SECONDS_BETWEEN_LINES = 30.0
@@ -147,12 +149,30 @@ class Bar:
         return "" if rate is None else f"{self._eta} {_duration((self.total - self._done) / rate)}"
 
 
+class Rounds:
+    """Tells a bar of every step that environments take together; called as `Evaluator.run` calls who watches it."""
+
+    def __init__(self, bar: Bar) -> None:
+        self._bar, self._count = bar, 0
+
+    def __call__(self, env: BatchEnv, actions: object) -> None:
+        self._bar.total = max(env.spec.episode_limit, self._count)  # a lost episode is played again
+        if self._count:
+            self._bar.advance(self._count)
+        self._count += 1
+
+
 T = TypeVar("T")
 
 
 def track(items: Collection[T], label: str, unit: str) -> Iterator[T]:
     """The items one after the other, with a bar that counts them."""
-    with Bar(label, len(items), unit) as bar:
+    return counted(items, len(items), label, unit)
+
+
+def counted(items: Iterable[T], total: int, label: str, unit: str) -> Iterator[T]:
+    """The same for items whose number is only known to be `total`."""
+    with Bar(label, total, unit) as bar:
         for done, item in enumerate(items, 1):
             yield item
             bar.advance(done)

@@ -10,10 +10,10 @@ from tyro.conf import Positional, arg
 
 from fp3o import config
 from fp3o.cli.arguments import Imports, allow_code, check_folder_of, check_number
-from fp3o.progress import Bar
+from fp3o.progress import Bar, Rounds
 
 if TYPE_CHECKING:
-    from fp3o.envs.interface import BatchEnv, Episode
+    from fp3o.envs.interface import Episode
 
 
 def evaluate(
@@ -79,16 +79,3 @@ def summary(episodes: Sequence[Episode]) -> list[str]:
         rate = 100 * sum(wins) / len(wins)
         lines.append(f"win rate          {rate:.1f} %, 95 % interval {100 * low:.1f} … {100 * high:.1f} %")
     return lines
-
-
-class Rounds:
-    """Tells a bar of every round that environments play; called with them before each step."""
-
-    def __init__(self, bar: Bar) -> None:
-        self._bar, self._count = bar, 0
-
-    def __call__(self, env: BatchEnv) -> None:
-        self._bar.total = max(env.spec.episode_limit, self._count)  # a lost episode is played again
-        if self._count:
-            self._bar.advance(self._count)
-        self._count += 1

@@ -8,26 +8,50 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from fp3o import config
-from fp3o.cli.arguments import Imports, check_number
+from fp3o.cli.arguments import Imports, allow_code, check_number
+from fp3o.errors import UserError
 
 
 def render(
-    run: Annotated[Positional[Path], arg(metavar="RUN", help="Folder of a finished run (with run.json).")],
+    runs: Annotated[
+        Positional[tuple[Path, ...]],
+        arg(metavar="RUN", help="Folders of finished runs (with run.json); several are shown side by side."),
+    ],
     *,
     out: Annotated[Path, arg(metavar="FILE", help="What to write: .webp, .gif, .png or .mp4.")] = Path("episode.webp"),
-    seed: Annotated[int, arg(metavar="S", help="Of the start state; not the run's seed.")] = 0,
+    episodes: Annotated[int, arg(metavar="N", help="Of every run, side by side.")] = 1,
+    seed: Annotated[int, arg(metavar="S", help="Of the start states; not the run's seed.")] = 0,
     every: Annotated[int, arg(metavar="K", help="Draw every K-th step.")] = 2,
-    width: Annotated[int, arg(metavar="PIXELS", help="Of the picture.")] = 320,
-    height: Annotated[int, arg(metavar="PIXELS", help="Of the picture.")] = 240,
+    steps: Annotated[int, arg(metavar="N", help="Draw the first N steps of an episode; 0: all.")] = 0,
+    width: Annotated[int, arg(metavar="PIXELS", help="Of an episode's picture.")] = 320,
+    height: Annotated[int, arg(metavar="PIXELS", help="Of an episode's picture.")] = 240,
     import_: Imports = (),
+    trust: Annotated[bool, arg(help="Import the environment's code that run.json names (module:factory).")] = False,
 ) -> int:
-    """Draw one episode of a finished run's final policy (MAMuJoCo and SMAC)."""
+    """Draw episodes of finished runs' final policies, side by side in one film."""
     check_number("every", every, 1, 1_000_000)
+    check_number("steps", steps, 0, 10**9)
     check_number("width", width, 2, 8192)
     check_number("height", height, 2, 8192)
     check_number("seed", seed, 0, config.LARGEST_SEED)
-    from fp3o.render import render_run
+    check_number("episodes", episodes, 1, 100)
+    if not runs:
+        raise UserError("render needs the folder of a finished run")
+    from fp3o.render import render_runs
+    from fp3o.render.animation import check_name
+    from fp3o.render.films import Shape
+    from fp3o.runs import records
 
-    episode, count = render_run(run, out, seed, every, width, height)
-    print(f"{out}: {count} pictures, return {episode.total_return:.6g}, {episode.length} steps")
+    check_name(out)
+    for run in runs:
+        allow_code(run, records.read_run(run / records.RUN), trust)
+    shape = Shape(every, width, height, steps or 10**9)
+    played, count = render_runs(runs, out, episodes=episodes, seed=seed, shape=shape)
+    if len(played) == 1:
+        print(f"{out}: {count} pictures, return {played[0].total_return:.6g}, {played[0].length} steps")
+        return 0
+    print(f"{out}: {count} pictures of {len(played)} episodes")
+    for number, episode in enumerate(played):
+        run = runs[number // episodes]
+        print(f"  {run.name} episode {episode.slot}: return {episode.total_return:.6g}, {episode.length} steps")
     return 0

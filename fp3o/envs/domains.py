@@ -105,9 +105,10 @@ DOMAINS: dict[str, Domain] = {
         scoring=RETURN_PER_AGENT,
         published=True,
         episode=25,
+        drawn=True,
     ),
-    "pettingzoo": Domain("PettingZoo", PettingzooOptions, 1, slot_kib=1000),  # Memory: assumed.
-    "matrix": Domain("Tiny games", MatrixOptions, 1, slot_kib=2),
+    "pettingzoo": Domain("PettingZoo", PettingzooOptions, 1, slot_kib=1000, drawn=True),  # Memory: assumed.
+    "matrix": Domain("Tiny games", MatrixOptions, 1, slot_kib=2, drawn=True),
 }
 
 

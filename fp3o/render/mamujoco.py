@@ -23,9 +23,9 @@ def choose_backend() -> None:
         os.environ["MUJOCO_GL"] = "egl" if find_library("EGL") else "osmesa"
 
 
-def observe(env: BatchEnv) -> Doubles:
-    """Joint positions [nq] of slot 0."""
-    positions: Doubles = env.state_dict()["qpos"][0]
+def observe(env: BatchEnv, slot: int, actions: object) -> Doubles:
+    """Joint positions [nq] of a slot."""
+    positions: Doubles = env.state_dict()["qpos"][slot]
     return positions
 
 

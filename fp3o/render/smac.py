@@ -36,12 +36,12 @@ def choose_backend() -> None:
     """Nothing to choose: Pillow draws."""
 
 
-def observe(env: BatchEnv) -> Scene:
-    """The battle of slot 0."""
+def observe(env: BatchEnv, slot: int, actions: object) -> Scene:
+    """The battle of a slot."""
     if not env.spec.exact_resume:
         raise UserError("cannot draw a run on the real StarCraft II, which shows itself; allowed backend: embedded")
     state: dict[str, NDArray[Any]] = env.state_dict()
-    return Scene(*(state[name][0] for name in Scene._fields))
+    return Scene(*(state[name][slot] for name in Scene._fields))
 
 
 def steps_per_second(task: str, options: SmacOptions) -> float:

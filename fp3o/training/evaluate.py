@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fp3o.config import Cell
 from fp3o.config.settings import settings_of
@@ -25,7 +26,7 @@ from fp3o.training.randomness import generator
 from fp3o.training.step import Compiler
 from fp3o.training.update import networks
 
-Watch: TypeAlias = Callable[[BatchEnv], None]
+Watch: TypeAlias = Callable[[BatchEnv, NDArray[Any] | None], None]
 MOST_LOST = 10  # episodes of a slot that the simulator may lose (a game that crashes) and start again
 
 
@@ -64,7 +65,8 @@ class Evaluator:
     ) -> list[list[Episode]]:
         """The episodes of each replica, in the order of slots. Start states depend on seed, stream and iteration alone.
 
-        watch: called with the environments before every step and at the end. stochastic: actions are drawn, by numbers
+        watch: called with the environments before every step and at the end, and with the actions of the last step
+        [N, A, …], None before the first. stochastic: actions are drawn, by numbers
         that seed and iteration alone decide, too.
         """
         env, policy = self.env, self.policy
@@ -74,10 +76,11 @@ class Evaluator:
         snapshot = env.reset(np.concatenate([slot_seeds(s, stream, self.episodes, iteration) for s in seeds]))
         finished: dict[int, Episode] = {}
         keep = np.zeros(shape, np.float32)
+        actions: NDArray[Any] | None = None
         sources = [generator(seed, "evaluation", iteration) for seed in seeds] if stochastic else []
         for _ in range(env.spec.episode_limit * (1 + MOST_LOST)):
             if watch is not None:
-                watch(env)
+                watch(env, actions)
             noise = [noise_of(env.spec.action, source, self.episodes, env.spec.agents) for source in sources]
             location, action = policy.act(snapshot, keep, torch.from_numpy(np.stack(noise)) if noise else None)
             # A diverged replica acts too: its episodes are ignored later, but must not stop the others.
@@ -93,7 +96,7 @@ class Evaluator:
                 f"{env.slots - len(finished)} of {env.slots} episodes did not end in {MOST_LOST} attempts more"
             )
         if watch is not None:
-            watch(env)
+            watch(env, actions)
         return [
             [finished[replica * self.episodes + e]._replace(slot=e) for e in range(self.episodes)]
             for replica in range(self.replicas)

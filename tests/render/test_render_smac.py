@@ -20,7 +20,7 @@ def battle(task: str, steps: int) -> list[smac.Scene]:
     generator = np.random.default_rng(0)
     scenes = []
     for _ in range(steps):
-        scenes.append(smac.observe(env))
+        scenes.append(smac.observe(env, 0, None))
         available = env.snapshot().available
         assert available is not None
         env.step((generator.random(available.shape) * available).argmax(-1)[..., None])

@@ -53,7 +53,7 @@ def test_drawn_actions(tmp_path: Path) -> None:
     assert starts[0] == starts[1]
 
 
-def note(seen: list[list[float]], env: BatchEnv) -> None:
+def note(seen: list[list[float]], env: BatchEnv, actions: Any) -> None:
     seen.append([float(number) for number in env.snapshot().observation.ravel()])
 
 
@@ -99,7 +99,7 @@ def test_all_algorithms_start_from_the_same_states(tmp_path: Path, monkeypatch: 
     real = Evaluator.run
 
     def watched(self: Evaluator, *arguments: Any) -> Any:
-        def watch(env: BatchEnv) -> None:
+        def watch(env: BatchEnv, actions: Any) -> None:
             if first:
                 seen[name].append(env.snapshot().state.copy())
                 first.clear()

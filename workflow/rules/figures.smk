@@ -41,7 +41,7 @@ rule film:
     params:
         run=lambda wildcards: run_of_film(wildcards.cell),
     shell:
-        f"{PYTHON} -m fp3o render {{params.run:q}} --out {{output:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o render {{params.run:q}} --trust --out {{output:q}} > {{log:q}} 2>&1"
 
 
 # One HTML file that works from disk without a network.
