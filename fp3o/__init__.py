@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fp3o.plugins.declaring import Setting, algorithm, environment
     from fp3o.training.callbacks import Callback
     from fp3o.training.tensorboard import TensorBoard
+    from fp3o.training.wandb import WeightsAndBiases
 
 __version__ = "0.1.0"
 
@@ -34,6 +35,7 @@ __all__ = [
     "TensorBoard",
     "Turn",
     "UserError",
+    "WeightsAndBiases",
     "__version__",
     "algorithm",
     "environment",
@@ -54,6 +56,7 @@ _MODULES = {
     "TensorBoard": "fp3o.training.tensorboard",
     "Turn": "fp3o.algorithms.turns",
     "UserError": "fp3o.errors",
+    "WeightsAndBiases": "fp3o.training.wandb",
     "algorithm": "fp3o.plugins.declaring",
     "environment": "fp3o.plugins.declaring",
     "play": "fp3o.api.run",

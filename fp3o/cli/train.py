@@ -61,6 +61,9 @@ class Watching:
     tensorboard: Annotated[
         bool, arg(help="Also write TensorBoard events below scratch/ (needs the tensorboard package).")
     ] = False
+    wandb: Annotated[
+        bool, arg(help="Also log to Weights & Biases (needs the wandb package; WANDB_MODE=offline sends nothing).")
+    ] = False
     timings: Annotated[
         Path | None, arg(metavar="FILE", help="Also write the seconds of every iteration by phase to FILE (CSV).")
     ] = None
@@ -185,6 +188,12 @@ def carry_out(
         if watching.tensorboard:
             callbacks.append(TensorBoard(events))
             print(f"TensorBoard events: {events}")
+        if watching.wandb:
+            from fp3o.training.wandb import WeightsAndBiases
+
+            logs, group = events.with_name("wandb"), f"{plan.cell.id} {plan.digest}"
+            callbacks.append(WeightsAndBiases(logs, group, plan.configuration()))
+            print(f"Weights & Biases: group {group}, files in {logs}")
         if watching.timings is not None:
             callbacks.append(Timings(watching.timings))
         with Progress.of(plan, numbers) as progress:

@@ -94,6 +94,11 @@ Turn.records
 Turn.returns
 Turn.weight
 UserError
+WeightsAndBiases(folder: str | Path, name: str, config: Mapping[str, Any] | None = None, project: str | None = None)
+    -> None
+WeightsAndBiases.end(self) -> None
+WeightsAndBiases.evaluation(self, seed: int, records: Sequence[Record]) -> None
+WeightsAndBiases.iteration(self, seed: int, record: Record) -> None
 algorithm(name: str, *, title: str = , colour: str = , settings: Mapping[str, Scalar | Setting] | None = None,
     critic_input: Literal[state, observation] = state) -> Callable[[Turns], Turns]
 environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> Callable[[T], T]
@@ -110,7 +115,7 @@ def written(thing: Any) -> str:
     return str(inspect.signature(thing)).replace("'", "").replace('"', "")
 
 
-CONSTRUCTED = ("Callback", "Run", "Setting", "TensorBoard")  # other objects come from functions
+CONSTRUCTED = ("Callback", "Run", "Setting", "TensorBoard", "WeightsAndBiases")  # other objects come from functions
 
 
 def members() -> Iterator[tuple[str, Any, str]]:

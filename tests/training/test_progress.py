@@ -16,6 +16,7 @@ from fp3o.errors import UserError
 from fp3o.progress import Bar
 from fp3o.training.progress import Progress
 from fp3o.training.tensorboard import TensorBoard
+from fp3o.training.wandb import WeightsAndBiases
 
 
 class Clock:
@@ -168,6 +169,64 @@ def test_tensorboard_is_refused_in_one_line_where_it_is_missing(
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(UserError, match="need the tensorboard package"):
         TensorBoard(tmp_path)
+
+
+def test_wandb_gets_every_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run per seed, whose name a resumed process finds again; imported only when it is asked for."""
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(UserError, match="needs the wandb package: pip install wandb"):
+        WeightsAndBiases(tmp_path, "cell")
+    monkeypatch.setitem(sys.modules, "wandb", ModuleType("wandb"))  # a folder of logs
+    with pytest.raises(UserError, match="needs the wandb package"):
+        WeightsAndBiases(tmp_path, "cell")
+    told: list[Any] = []
+
+    class Run:
+        def __init__(self, seed: int) -> None:
+            self.seed = seed
+
+        def log(self, values: dict[str, float], step: int) -> None:
+            told.append((self.seed, values, step))
+
+        def finish(self) -> None:
+            told.append((self.seed, "finished"))
+
+    def init(**options: Any) -> Run:
+        told.append(options)
+        return Run(options["config"]["seed"])
+
+    module = ModuleType("wandb")
+    module.init = init  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    names = []
+    for _ in range(2):
+        told.clear()
+        logger = WeightsAndBiases(tmp_path / "logs", "cell", {"clip": 0.1}, "mine")
+        for seed in (3, 4):
+            logger.iteration(seed, {"iteration": 0, "env_steps": 5, "loss": 0.5, "train_return": None})
+        logger.evaluation(3, episodes(5, 7.0, 8.0))
+        logger.end()
+        begun = [one for one in told if isinstance(one, dict)]
+        names.append([one.pop("id") for one in begun])
+        assert begun[0] == {
+            "project": "mine",
+            "group": "cell",
+            "name": "cell seed 3",
+            "resume": "allow",
+            "reinit": "create_new",
+            "dir": str(tmp_path / "logs"),
+            "config": {"clip": 0.1, "seed": 3},
+        }
+    assert [one for one in told if not isinstance(one, dict)] == [
+        (3, {"training/loss": 0.5}, 5),
+        (4, {"training/loss": 0.5}, 5),
+        (3, {"evaluation/return": 7.5, "evaluation/return_per_agent": 3.75, "evaluation/length": 2.0}, 5),
+        (3, "finished"),
+        (4, "finished"),
+    ]
+    assert names[0] == names[1]
+    assert len(set(names[0])) == 2
+    assert (tmp_path / "logs").is_dir()
 
 
 def test_tensorboard_gets_every_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,75 @@
+"""All numbers of a run as runs of Weights & Biases, one per seed."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp3o.errors import UserError
+from fp3o.training.callbacks import Callback, Record, episode_means
+
+if TYPE_CHECKING:
+    from fp3o.runs.records import Value
+
+
+class WeightsAndBiases(Callback):
+    """Logs every column of iterations.csv and the mean of every evaluation, by steps; the seeds are a group's runs.
+
+    Needs the wandb package. Its environment variables count: WANDB_MODE=offline writes to the folder and sends
+    nothing, WANDB_PROJECT names another project.
+    """
+
+    def __init__(
+        self, folder: str | Path, name: str, config: Mapping[str, Any] | None = None, project: str | None = None
+    ) -> None:
+        """folder: for the files of wandb. name: of the group of runs. config: settings to be shown with them."""
+        self.folder, self.name, self.project = Path(folder), name, project
+        self._config = dict(config or {})
+        self._wandb = _package()
+        self._runs: dict[int, Any] = {}
+
+    def iteration(self, seed: int, record: Record) -> None:
+        values = {name: value for name, value in record.items() if name not in ("iteration", "env_steps")}
+        self._log(seed, record["env_steps"], "training", values)
+
+    def evaluation(self, seed: int, records: Sequence[Record]) -> None:
+        self._log(seed, records[0]["env_steps"], "evaluation", episode_means(records))
+
+    def end(self) -> None:
+        for run in self._runs.values():
+            run.finish()
+        self._runs.clear()
+
+    def _log(self, seed: int, steps: Value, group: str, values: Mapping[str, Value]) -> None:
+        if seed not in self._runs:
+            self._runs[seed] = self._begin(seed)
+        # What is done again after a kill has steps that are logged already: wandb leaves it out, and it is the same.
+        shown = {f"{group}/{name}": value for name, value in values.items() if value is not None}
+        self._runs[seed].log(shown, step=steps)
+
+    def _begin(self, seed: int) -> Any:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        key = hashlib.sha256(f"{self.folder.absolute()}/{self.name}/{seed}".encode()).hexdigest()[:16]
+        return self._wandb.init(
+            project=self.project,
+            group=self.name,
+            name=f"{self.name} seed {seed}",
+            id=key,  # so that a resumed run goes on with its own
+            resume="allow",
+            reinit="create_new",  # the seeds of a block are logged side by side
+            dir=str(self.folder),
+            config={**self._config, "seed": seed},
+        )
+
+
+def _package() -> Any:
+    try:
+        package = importlib.import_module("wandb")
+    except ImportError:
+        package = None
+    if package is None or not hasattr(package, "init"):  # A folder of logs named wandb is importable, too.
+        raise UserError("logging to Weights & Biases needs the wandb package: pip install wandb")
+    return package
