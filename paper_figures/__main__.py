@@ -8,7 +8,6 @@ from pathlib import Path
 
 from fp3o.errors import unknown
 from fp3o.statistics.suites import as_command
-from paper_figures.drawing import arguments, request
 
 
 def scripts() -> tuple[str, ...]:
@@ -18,6 +17,8 @@ def scripts() -> tuple[str, ...]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
+    from paper_figures.drawing import arguments, request  # needs Matplotlib
+
     asked = request(arguments(__doc__ or "").parse_args(argv))
     script = asked.artefact.script
     if script not in scripts():

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fp3o.report.page import page
 from fp3o.statistics import cost
 from fp3o.statistics.suites import as_command, load, parser, write
 
@@ -19,6 +18,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--films", type=Path, help="folder of films, <cell>.webp; default: beside the runs")
     arguments.add_argument("--cost", type=Path, help="cost.csv, where cost was measured")
     chosen = arguments.parse_args(argv)
+    from fp3o.report.page import page  # needs Bokeh
+
     data = load(chosen)
     costs = cost.read(chosen.cost) if chosen.cost else ()
     folders = (chosen.figures or data.root.parent / "figures", chosen.films or data.root.parent / "films")

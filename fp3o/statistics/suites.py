@@ -14,6 +14,9 @@ from fp3o.errors import UserError
 from fp3o.runs import layout
 from fp3o.statistics.scores import CellRuns, Planned, collect
 
+FIGURE_PACKAGES = ("bokeh", "matplotlib")
+"""Training does without them: the extra `figures` of pyproject.toml."""
+
 
 class Cells(Mapping[str, CellRuns]):
     """Cell id → runs, for every planned cell; runs are read from disk when first asked for."""
@@ -70,13 +73,17 @@ def load(arguments: argparse.Namespace) -> SuiteRuns:
 
 
 def as_command(main: Callable[[], None]) -> None:
-    """Call `main` as a program: a UserError or a missing file is one line and exit code 1."""
+    """Call `main` as a program: a UserError, a missing file or package is one line and exit code 1."""
     try:
         main()
     except UserError as error:
         sys.exit(str(error))
     except FileNotFoundError as error:
         sys.exit(f"{error.filename} not found")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in FIGURE_PACKAGES:
+            raise
+        sys.exit(f"figures and the report need packages that are not here: pip install {' '.join(FIGURE_PACKAGES)}")
 
 
 def write(path: Path, text: str) -> None:
