@@ -7,6 +7,8 @@ import signal
 import sys
 from types import FrameType
 
+from fp3o import __version__
+
 
 def main() -> None:
     """Start the command; a signal during its imports ends it with one line, as a later one does."""
@@ -17,6 +19,9 @@ def main() -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, leave)
+    if sys.argv[1:] == ["--version"]:
+        print(f"fp3o {__version__}")
+        return
     from fp3o import cli
 
     cli.main()

@@ -128,6 +128,16 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, config.Scalar]:
     return overrides
 
 
+def read_run(run: Path) -> dict[str, Any]:
+    """run.json of a finished run; UserError where there is none, which says where there is one of that name."""
+    from fp3o.runs import records
+
+    home = config.checkout()
+    if not (run / records.RUN).exists() and home is not None and (home / run / records.RUN).is_file():
+        raise UserError(f"cannot read {run / records.RUN} in {os.getcwd()}; there is one in {home}: run this there")
+    return records.read_run(run / records.RUN)
+
+
 def allow_code(run: Path, document: Mapping[str, Any], trust: bool) -> None:
     """UserError unless code that a run's run.json names, of the user or of a package, may be and can be imported."""
     from fp3o.runs import records, verify

@@ -14,7 +14,6 @@ from types import FrameType
 import tyro
 from tyro.extras import subcommand_cli_from_dict
 
-from fp3o import __version__
 from fp3o.cli.arguments import load_imports
 from fp3o.cli.checks import check_env, doctor
 from fp3o.cli.evaluate import evaluate
@@ -52,19 +51,11 @@ COMMANDS: dict[str, Callable[..., int]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: a mistake of the user is one line and exit code 2, an interruption 128 + signal."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given == ["--version"]:
-        print(f"fp3o {__version__}")
-        sys.exit(0)
+    code: int | None
     try:
         with interruptible():
             load_imports(given)
-            code = subcommand_cli_from_dict(
-                COMMANDS,
-                prog="fp3o",
-                description=ABOUT,
-                args=given,
-                config=(tyro.conf.FlagCreatePairsOff,),
-            )
+            code = run(given)
         sys.stdout.flush()
     except UserError as error:
         print(f"fp3o: {' '.join(str(error).split())}", file=sys.stderr)
@@ -87,6 +78,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             raise
     sys.exit(code)
+
+
+def run(given: Sequence[str]) -> int:
+    """Parse the command line and call the command; only the parser of the command that is named is built."""
+    code: int
+    config = (tyro.conf.FlagCreatePairsOff,)
+    if given and given[0] in COMMANDS:
+        code = tyro.cli(COMMANDS[given[0]], prog=f"fp3o {given[0]}", args=given[1:], config=config)
+    else:
+        code = subcommand_cli_from_dict(COMMANDS, prog="fp3o", description=ABOUT, args=given, config=config)
+    return code
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from fp3o import config
-from fp3o.cli.arguments import Imports, allow_code, check_folder_of, check_number
+from fp3o.cli.arguments import Imports, allow_code, check_folder_of, check_number, read_run
 from fp3o.progress import Bar, Rounds
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def evaluate(
     """Evaluate the final policy of a finished run again."""
     from fp3o.runs import records
 
-    document = records.read_run(run / records.RUN)
+    document = read_run(run)
     allow_code(run, document, trust)
     check_number("episodes", episodes, 1, 100_000)
     check_number("seed", seed, 0, config.LARGEST_SEED)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from fp3o import config
-from fp3o.cli.arguments import Imports, allow_code
+from fp3o.cli.arguments import Imports, allow_code, read_run
 from fp3o.cli.roots import Roots
 from fp3o.cli.train import NOT_KEPT, Computing, Keeping, Watching, carry_out
 from fp3o.errors import UserError
@@ -34,6 +34,7 @@ def continue_(
     from fp3o.runs.longer import longer
     from fp3o.runs.verify import RunId, read_verified
 
+    read_run(run)
     place = run.absolute()
     document = read_verified(place, RunId.at(place))
     allow_code(run, document, trust)

@@ -8,7 +8,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from fp3o import config
-from fp3o.cli.arguments import Imports, allow_code, check_number
+from fp3o.cli.arguments import Imports, allow_code, check_number, read_run
 from fp3o.errors import UserError
 
 
@@ -40,11 +40,10 @@ def render(
     from fp3o.render import render_runs
     from fp3o.render.animation import check_name
     from fp3o.render.films import Shape
-    from fp3o.runs import records
 
     check_name(out)
     for run in runs:
-        allow_code(run, records.read_run(run / records.RUN), trust)
+        allow_code(run, read_run(run), trust)
     shape = Shape(every, width, height, steps or 10**9)
     played, count = render_runs(runs, out, episodes=episodes, seed=seed, shape=shape)
     if len(played) == 1:

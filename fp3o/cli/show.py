@@ -15,7 +15,7 @@ from fp3o.cli.roots import Roots
 from fp3o.config.comments import comment_on
 from fp3o.fields import shown
 from fp3o.plugins.registry import ADDED
-from fp3o.runs import layout, records
+from fp3o.runs import layout
 
 
 def show(
@@ -28,13 +28,15 @@ def show(
     settings: OmitArgPrefixes[Values],
 ) -> int:
     """Show what `fp3o train` with these arguments would do: every value with its source, digest, budget, folder."""
+    from fp3o.runs.records import RUN
+
     chosen = config.load_suite(suite) if out is None else None  # Its plug-ins may have the cell's algorithm.
     the_cell, overrides = config.Cell.parse(cell), settings.overrides()
     plan = config.resolve(the_cell, overrides, chosen)
     numbers = config.parse_seeds(seeds)
     roots = Roots(plan, numbers, chosen, out)
     folders = [layout.run_directory(roots.runs, plan, seed) for seed in numbers]
-    finished = sum((folder / records.RUN).is_file() for folder in folders)
+    finished = sum((folder / RUN).is_file() for folder in folders)
     print(f"{plan.cell.id} {plan.digest}")
     print("\n".join(budget(plan)))
     print(f"seeds        {config.seeds_text(numbers)}: {finished} of {len(numbers)} finished")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fp3o.envs.domains import OPTIONS
-from fp3o.envs.interface import BatchEnv
 from fp3o.errors import unknown
+
+if TYPE_CHECKING:
+    from fp3o.envs.interface import BatchEnv  # imports NumPy, which listing and help do without
 
 
 def make(
@@ -29,4 +31,4 @@ def make(
     # Imported on demand: MuJoCo, numba and PettingZoo take seconds to import, and a run needs only one of them.
     module = importlib.import_module(f"fp3o.envs.{domain}")
     chosen = OPTIONS[domain]() if options is None else options
-    return cast(BatchEnv, module.make(task, slots, auto_reset=auto_reset, threads=threads, options=chosen))
+    return cast("BatchEnv", module.make(task, slots, auto_reset=auto_reset, threads=threads, options=chosen))

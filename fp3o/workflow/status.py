@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from fp3o import config
 from fp3o.errors import UserError
+from fp3o.progress import track
 from fp3o.runs import layout, records
 from fp3o.runs.verify import RunId, read_verified
 from fp3o.workflow import guard, manifest
@@ -70,7 +71,7 @@ def damaged(suite: str) -> tuple[int, list[str]]:
     """
     folders = sorted(path.parent for path in (layout.suite_root(suite) / "runs").glob(f"*/*/*/*/*/*/{records.RUN}"))
     problems = []
-    for folder in folders:
+    for folder in track(folders, "checking runs", "runs"):
         try:
             read_verified(folder, RunId.at(folder))
         except UserError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from command import call
 
 import fp3o
-from fp3o.cli.arguments import FIRST, Values, allow_code
+from fp3o import config
+from fp3o.__main__ import main
+from fp3o.cli.arguments import FIRST, Values, allow_code, read_run
 from fp3o.cli.train import deviation_lines, first_line
 from fp3o.config import Cell, resolve
 from fp3o.errors import UserError
@@ -20,8 +23,14 @@ from fp3o.errors import UserError
 CELL = "matrix/climbing/full/mappo"
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("--version") == 0
+def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["fp3o", "--version"])
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        main()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert capsys.readouterr().out == f"fp3o {fp3o.__version__}\n"
 
 
@@ -70,6 +79,18 @@ def test_code_that_is_elsewhere_says_where_to_run(tmp_path: Path, monkeypatch: p
         allow_code(tmp_path, document, trust=True)
     (tmp_path / "nowhere_game.py").write_text("")
     allow_code(tmp_path, document, trust=True)
+
+
+def test_a_run_of_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Path("results/paper/runs/mpe/seed-0")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(config, "checkout", lambda: tmp_path / "home")
+    with pytest.raises(UserError, match=r"cannot read results/\S+/run.json: "):
+        read_run(run)
+    (tmp_path / "home" / run).mkdir(parents=True)
+    (tmp_path / "home" / run / "run.json").write_text("{}")
+    with pytest.raises(UserError, match=rf"in {tmp_path}; there is one in {tmp_path}/home: run this there"):
+        read_run(run)
 
 
 def test_help_has_sections_and_what_is_changed_first(capsys: pytest.CaptureFixture[str]) -> None:
