@@ -1,11 +1,9 @@
 # The whole reproduction. `snakemake` trains what is missing and builds every table, figure and the report;
 # `snakemake available` builds them from the runs that exist and trains nothing; `snakemake -n` says what would be done.
-# Suite: `snakemake --config suite=quick`.
-from snakemake.utils import min_version, validate
+# Suite: `snakemake --config suite=quick`, or the path of a suite of your own.
+from snakemake.utils import min_version
 
 min_version("9.10")
-
-validate(config, "workflow/schemas/config.schema.yaml")
 
 
 report: "workflow/report/workflow.rst"

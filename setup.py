@@ -4,9 +4,13 @@ from setuptools import find_packages, setup
 
 # Read by fp3o/config/sources.py. No file is moved or copied in the checkout.
 DATA = {
+    "fp3o.data": ".",
     "fp3o.data.benchmarks": "benchmarks",
     "fp3o.data.benchmarks.published": "benchmarks/published",
     "fp3o.data.benchmarks.suites": "benchmarks/suites",
+    "fp3o.data.profiles.default": "profiles/default",
+    "fp3o.data.workflow.report": "workflow/report",
+    "fp3o.data.workflow.rules": "workflow/rules",
     "fp3o.data.workflow.schemas": "workflow/schemas",
 }
 
@@ -16,6 +20,7 @@ setup(
     package_data={
         "fp3o.report": ["templates/*"],
         "paper_figures": ["*.mplstyle"],
-        **{name: ["*.yaml", "*.csv"] for name in DATA},
+        **{name: ["*.yaml", "*.csv", "*.smk", "*.rst"] for name in DATA},
+        "fp3o.data": ["Snakefile", "environment.yml"],
     },
 )

@@ -1,4 +1,4 @@
-"""Draw one figure of a suite with the script that the suite names: a module here with a function `draw`."""
+"""Draw one figure of a suite with the script that it names: a module here, or a file, with a function `draw`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from fp3o.errors import unknown
+from fp3o.errors import UserError, unknown
+from fp3o.plugins.loading import load_file
 from fp3o.statistics.suites import as_command
 
 
@@ -21,9 +22,16 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     asked = request(arguments(__doc__ or "").parse_args(argv))
     script = asked.artefact.script
-    if script not in scripts():
-        raise unknown("script", script, scripts(), f"figure {asked.artefact.name}")
-    import_module(f"paper_figures.{script}").draw(asked)
+    where = f"figure {asked.artefact.name}"
+    if script.endswith(".py"):
+        module = load_file(asked.data.suite.file.parent / script, f"{where}, script:")
+        if not callable(getattr(module, "draw", None)):
+            raise UserError(f"{where}: {script} has no function draw(request)")
+    elif script in scripts():
+        module = import_module(f"paper_figures.{script}")
+    else:
+        raise unknown("script", script, (*scripts(), "the path of a .py file"), where)
+    module.draw(asked)
 
 
 if __name__ == "__main__":

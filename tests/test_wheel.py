@@ -16,7 +16,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ("fp3o", "paper_figures", "benchmarks", "workflow", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+SOURCES = (
+    *("fp3o", "paper_figures", "benchmarks", "workflow", "profiles", "Snakefile", "environment.yml"),
+    *("pyproject.toml", "setup.py", "README.md", "LICENSE"),
+)
+EXAMPLES = ROOT / "docs" / "examples"
 CELL = "matrix/two-step/full/mappo"
 SMALL = ("--seeds", "0", "--set", "total_steps=400", "--set", "rollout_length=20", "--set", "rollout_threads=10")
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -77,17 +81,23 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a user works: an environment of theirs, and files called like modules this program needs."""
     folder = tmp_path_factory.mktemp("work")
-    shutil.copy(ROOT / "docs" / "examples" / "meeting.py", folder)
+    shutil.copy(EXAMPLES / "meeting.py", folder)
     for name in ("torch", "numpy", "json"):
         (folder / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
     return folder
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
-    """The `fp3o` command of an environment in which the wheel is installed, called in the user's folder."""
-    python = environment(tmp_path_factory.mktemp("installed") / "venv")
-    install(python, str(wheel), cwd=folder)
+def python(wheel: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment in which the wheel is installed."""
+    found = environment(tmp_path_factory.mktemp("installed") / "venv")
+    install(found, str(wheel), cwd=folder)
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(python: Path, folder: Path) -> Command:
+    """The `fp3o` command of the installed wheel, called in the user's folder."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     where = shell(str(python), "-P", "-c", "import fp3o; print(fp3o.__file__)", cwd=folder)
     assert Path(where.strip()).is_relative_to(python.parents[1])
@@ -101,7 +111,8 @@ def installed(wheel: Path, folder: Path, tmp_path_factory: pytest.TempPathFactor
 
 def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    data = [ROOT / name for name in ("benchmarks", "benchmarks/published", "benchmarks/suites", "workflow/schemas")]
+    named = ("benchmarks", "benchmarks/published", "benchmarks/suites", "profiles/default")
+    data = [ROOT / name for name in (*named, *(f"workflow/{part}" for part in ("report", "rules", "schemas")))]
     here = {
         str(path.relative_to(ROOT))
         for name in ("fp3o", "paper_figures")
@@ -111,8 +122,9 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
         f"fp3o/data/{path.relative_to(ROOT)}"
         for where in data
         for path in where.iterdir()
-        if path.suffix in (".csv", ".yaml")
+        if path.suffix in (".csv", ".yaml", ".smk", ".rst")
     }
+    here |= {"fp3o/data/Snakefile", "fp3o/data/environment.yml"}
     assert here <= names
     assert {name.partition("/")[0] for name in names} == {
         "fp3o",
@@ -159,3 +171,95 @@ def test_an_editable_install_reads_the_checkout(source: Path, folder: Path, tmp_
     script = "from fp3o import config; import paper_figures; print(config.data_root(), len(config.suite_names()))"
     suites = len(list((source / "benchmarks" / "suites").glob("*.yaml")))
     assert shell(str(python), "-P", "-c", script, cwd=folder) == f"{source} {suites}\n"
+
+
+# --- Research outside of the repository -----------------------------------------------------------------------------
+
+SUITE = """
+title: Shy against MAPPO
+seeds: 0-1
+imports: [shy.py, agree.py]
+overrides:
+  - cells: "*"
+    set: {total_steps: 80, rollout_length: 10, rollout_threads: 4, evaluation_interval: 1, evaluation_episodes: 2,
+          final_episodes: 2}
+artefacts:
+  table-shy: &shy
+    kind: table
+    caption: Shy in our game
+    baseline: mappo
+    cells: [pettingzoo/agree/full/mappo, pettingzoo/agree/full/shy, matrix/two-step/none/shy-shyness-2]
+  figure-shy: {kind: figure, caption: Shy learns, cells: [pettingzoo/agree/full/mappo, pettingzoo/agree/full/shy]}
+"""
+# What the workflow's rules call, in one process: torch and Matplotlib are imported once.
+PROGRAM = """
+import sys
+from fp3o import cli
+from fp3o.report import __main__ as report
+from fp3o.statistics import tables
+from paper_figures import __main__ as figure
+
+for line in sys.argv[1:]:
+    command, *words = line.split()
+    try:
+        {"fp3o": cli.main, "table": tables.main, "figure": figure.main, "report": report.main}[command](words)
+    except SystemExit as left:
+        assert not left.code, line
+"""
+
+
+def own_folder(folder: Path) -> Path:
+    """An empty folder with an algorithm, an environment and a suite of a user's."""
+    folder.mkdir()
+    for name in ("shy.py", "agree.py"):
+        shutil.copy(EXAMPLES / name, folder)
+    (folder / "own.yaml").write_text(SUITE)
+    return folder
+
+
+def test_an_own_algorithm_environment_and_suite_from_training_to_the_report(python: Path, tmp_path: Path) -> None:
+    folder = own_folder(tmp_path / "research")
+    cells = ("pettingzoo/agree/full/mappo", "pettingzoo/agree/full/shy", "matrix/two-step/none/shy-shyness-2")
+    lines = ["fp3o list algorithms --import shy.py"]
+    lines += [f"fp3o train {cell} --suite own.yaml --seeds 0-1 --device cpu --path eager" for cell in cells]
+    lines += ["table --suite own.yaml --out results/own/tables"]
+    lines += ["figure --suite own.yaml --artefact figure-shy --out results/own/figures"]
+    lines += ["report --suite own.yaml --out results/own/report/index.html"]
+    shown = shell(str(python), "-P", "-c", PROGRAM, *lines, cwd=folder)
+    results = folder / "results" / "own"
+    assert f"shy\tShy\tplug-in {folder / 'shy.py'}" in shown
+    table = (results / "tables" / "table-shy.md").read_text()
+    assert "| Sharing | Task | MAPPO | Shy | Shy (shyness 2) |" in table
+    assert "3 of 6 cells run." in table
+    assert "difference to MAPPO, mean over the seeds that both have" in table
+    assert "pettingzoo/agree/full/shy," in (results / "figures" / "figure-shy.csv").read_text()
+    page = (results / "report" / "index.html").read_text()
+    assert "Shy (shyness 2)" in page
+    assert "#882255" in page  # its colour
+    assert "MAPPO over Shy" in page
+    assert "Claims" not in page
+    # The workflow travels along; for these runs it has nothing to train.
+    where = shell(str(python), "-P", "-m", "fp3o", "snakefile", cwd=folder).strip()
+    assert not Path(where).is_relative_to(ROOT)
+    snakemake = (str(python), "-P", "-m", "snakemake", "--snakefile", where, "-n", "--quiet", "rules")
+    planned = shell(*snakemake, "--config", "suite=own.yaml", cwd=folder)
+    assert "html" in planned
+    assert "train" not in planned
+
+
+@pytest.mark.slow
+def test_the_workflow_of_an_own_suite_from_a_wheel(python: Path, tmp_path: Path) -> None:
+    folder = own_folder(tmp_path / "research")
+    where = shell(str(python), "-P", "-m", "fp3o", "snakefile", cwd=folder).strip()
+    snakemake = (str(python), "-P", "-m", "snakemake", "--snakefile", where, "--config", "suite=own.yaml")
+    shell(*snakemake, cwd=folder)
+    results = folder / "results" / "own"
+    assert len(list(results.glob("runs/*/*/*/*/*/seed-*/run.json"))) == 6
+    assert "Shy" in (results / "report" / "index.html").read_text()
+    assert (results / "figures" / "figure-shy.png").is_file()
+    assert not (results / "failures.json").exists()
+    # An edited plug-in is another run; cells that do not use it keep theirs.
+    with (folder / "shy.py").open("a") as file:
+        file.write("# edited\n")
+    planned = shell(*snakemake, "-n", cwd=folder)
+    assert re.search(r"^train +2$", planned, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""`fp3o doctor` and `fp3o check-env`."""
+"""`fp3o doctor`, `fp3o check-env` and `fp3o check-algorithm`."""
 
 from __future__ import annotations
 
@@ -35,3 +35,16 @@ def check_env(
     report = check(factory, env_args)
     print("\n".join(report.lines))
     return 0 if report.fits else 1
+
+
+def check_algorithm(
+    algorithm: Annotated[
+        Positional[str], arg(metavar="FILE.py:NAME", help="An algorithm of a plug-in, or one that is known by name.")
+    ],
+    *,
+    import_: Imports = (),
+) -> int:
+    """Say in plain words what holds of an algorithm; trains it on tiny games for about a minute."""
+    from fp3o.plugins.check import check, lines, name_of
+
+    return 0 if lines(check(name_of(algorithm)), lambda line: print(line, flush=True)) else 1

@@ -15,13 +15,14 @@ import tyro
 from tyro.extras import subcommand_cli_from_dict
 
 from fp3o.cli.arguments import load_imports
-from fp3o.cli.checks import check_env, doctor
+from fp3o.cli.checks import check_algorithm, check_env, doctor
 from fp3o.cli.evaluate import evaluate
 from fp3o.cli.go_on import continue_
 from fp3o.cli.listing import list_names
 from fp3o.cli.render import render
 from fp3o.cli.show import show
 from fp3o.cli.storing import prune, pull, save
+from fp3o.cli.suites import new_suite, snakefile
 from fp3o.cli.sweep import rerun, status
 from fp3o.cli.train import train
 from fp3o.errors import UserError
@@ -40,6 +41,9 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "list": list_names,
     "doctor": doctor,
     "check-env": check_env,
+    "check-algorithm": check_algorithm,
+    "new-suite": new_suite,
+    "snakefile": snakefile,
     "status": status,
     "rerun": rerun,
     "save": save,

@@ -25,10 +25,11 @@ def status(
     from fp3o.workflow.status import damaged, examine, lines
     from fp3o.workflow.store import Outcome
 
-    text = lines(examine(config.load_suite(suite)), all_)
+    chosen = config.load_suite(suite)
+    text = lines(examine(chosen), all_)
     problems: list[str] = []
     if verify:
-        count, problems = damaged(suite)
+        count, problems = damaged(chosen.name)
         text.append(f"{count} runs checked, {len(problems)} damaged")
     return report(Outcome(text, problems))
 
@@ -57,11 +58,12 @@ def rerun(
         _, seeds = chosen.run(name)
         raise UserError(f"seed {seed} of {name} is not in suite {suite}; allowed: {config.seeds_text(seeds)}")
     # Snakemake runs in the repository's folder and knows files by their names from there.
-    folder = Path("results") / suite
+    folder = Path("results") / chosen.name
+    argument = suite if suite == chosen.name else chosen.file
     marks = [str(folder / block.next_mark(RETRAIN).relative_to(block.root)) for block in blocks]
     for targets in (marks, [str(folder / "cells" / f"{name}.json")]):
         # Targets first: several of Snakemake's options swallow what follows them.
-        command = ["snakemake", *targets, "--config", f"suite={suite}", *(("--dry-run",) if dry_run else ())]
+        command = ["snakemake", *targets, "--config", f"suite={argument}", *(("--dry-run",) if dry_run else ())]
         print(shlex.join(command), flush=True)
         code = subprocess.run([sys.executable, "-m", *command], check=False, cwd=home).returncode
         if code:

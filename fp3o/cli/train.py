@@ -128,7 +128,7 @@ def train(
 
     check_digest(plan, repeating.digest)
     if chosen is not None and not roots.foreign and not repeating.retrain and not repeating.replace:
-        guard.check_training(suite, plan, numbers)
+        guard.check_training(chosen.name, plan, numbers)
     print(first_line(plan, seeds))
     if roots.foreign:
         print(f"{roots.foreign}: writing to {roots.runs}{os.sep}")

@@ -22,7 +22,17 @@ from fp3o.config.resolution import (
 from fp3o.config.seeds import LARGEST_SEED, SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
 from fp3o.config.settings import Settings
 from fp3o.config.sharings import SHARINGS
-from fp3o.config.sources import algorithms, catalogue, checkout, data_root, domains, repository, tasks, variants
+from fp3o.config.sources import (
+    algorithms,
+    catalogue,
+    checkout,
+    data_root,
+    domains,
+    repository,
+    tasks,
+    variant_settings,
+    variants,
+)
 from fp3o.config.suites import Artefact, Suite, load_suite, suite_names
 from fp3o.fields import Scalar
 
@@ -62,5 +72,6 @@ __all__ = [
     "setting_names",
     "suite_names",
     "tasks",
+    "variant_settings",
     "variants",
 ]

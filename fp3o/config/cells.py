@@ -119,7 +119,8 @@ class Cell:
         if self.algorithm not in algorithms():
             raise unknown("algorithm", self.algorithm, (*algorithms(), "those of a plug-in (--import)"), self.id)
         if self.variant and variant_settings(self.algorithm, self.variant) is None:
-            allowed = [*variants(self.algorithm), *["<epochs>-<epochs>"] * (self.algorithm == "fp3o")] or ["(none)"]
+            allowed = [*variants(self.algorithm), *["<epochs>-<epochs>"] * (self.algorithm == "fp3o")]
+            allowed.append("<setting>-<value>")
             raise unknown(f"variant of {self.algorithm}", self.variant, allowed, self.id)
 
 

@@ -9,10 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fp3o.config.tasks_schema import check_tasks
+from fp3o.config.settings import settings_of
+from fp3o.config.tasks_schema import NAME, check_tasks
 from fp3o.config.yaml_files import read_yaml
+from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
-from fp3o.fields import Scalar
+from fp3o.fields import Scalar, declared
 from fp3o.plugins.loading import load_installed
 from fp3o.plugins.registry import ADDED
 
@@ -99,4 +101,21 @@ def variant_settings(algorithm: str, variant: str) -> Mapping[str, Scalar] | Non
     if known is not None:
         return dict(known["settings"])
     epochs = EPOCHS.fullmatch(variant) if algorithm == "fp3o" else None
-    return {"epochs": int(epochs[1]), "epochs_dependent": int(epochs[2])} if epochs else None
+    return {"epochs": int(epochs[1]), "epochs_dependent": int(epochs[2])} if epochs else _spelt(algorithm, variant)
+
+
+def _spelt(algorithm: str, variant: str) -> Mapping[str, Scalar] | None:
+    """The settings that a variant's name spells out, `clip-0.1-epochs-5`; None where it does not. Such variants need no
+    entry either: a suite's grids are made of them."""
+    names = {*declared(settings_of(algorithm)), *(name for kind in OPTIONS.values() for name in declared(kind))}
+    values: dict[str, Scalar] = {}
+    name = ""
+    for word in variant.split("-") if NAME.fullmatch(variant) else ():
+        if word in names and word not in values and (not name or values[name]):
+            name = word
+            values[name] = ""
+        elif word and name:
+            values[name] = f"{values[name]}-{word}" if values[name] else word
+        else:
+            return None
+    return values if name and values[name] else None

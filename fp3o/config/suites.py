@@ -1,8 +1,10 @@
-"""Suites: benchmarks/suites/<name>.yaml says which cells each table and figure needs."""
+"""Suites say which cells each table and figure needs: benchmarks/suites/<name>.yaml, or a file of the user's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -12,10 +14,12 @@ from typing import Any, Literal
 from fp3o.config.cells import Cell
 from fp3o.config.resolution import Plan, resolve
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds
-from fp3o.config.sources import data_root
+from fp3o.config.sources import data_root, variant_settings
+from fp3o.config.tasks_schema import NAME
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError, unknown
-from fp3o.fields import Scalar
+from fp3o.fields import Scalar, shown
+from fp3o.plugins.loading import load_file
 
 MOST_CELLS = 20_000  # Of all artefacts together; the paper's have 600.
 EVERY_CELL = "all"
@@ -39,9 +43,11 @@ class Artefact:
     paper: str = ""
     """LaTeX label in the paper; "" for what is ours."""
     script: str = "learning_curves"
-    """Of a figure: the module of paper_figures/ that draws it."""
+    """Of a figure: the module of paper_figures/ that draws it, or a path ending with .py, from the suite's folder."""
     reads: str = ""
     """Of a figure drawn from the numbers of a table: that artefact's name."""
+    baseline: str = ""
+    """Of a table: the algorithm that the others are compared with, seed by seed."""
 
     @property
     def states_facts(self) -> bool:
@@ -56,7 +62,7 @@ class Artefact:
 
 @dataclass(frozen=True)
 class Suite:
-    """benchmarks/suites/<name>.yaml: which cells, which seeds, and where values differ from the paper's."""
+    """Which cells, which seeds, and where values differ from the paper's."""
 
     name: str
     seed_block: int
@@ -68,6 +74,12 @@ class Suite:
     """The content of the file."""
     budget: float = 1.0
     """Fraction of each cell's steps that is trained."""
+    file: Path = Path()
+    """Where it stands; paths inside it are meant from its folder."""
+    argument: str = ""
+    """What names it on command lines: its name or, of a user's own, its path."""
+    imports: tuple[Path, ...] = ()
+    """Plug-ins that it loads."""
 
     def overrides_of(self, cell: Cell) -> list[Mapping[str, Scalar]]:
         """Overrides whose pattern fits the cell, in the file's order; last, the steps that the budget allows."""
@@ -85,9 +97,7 @@ class Suite:
     def run(self, cell_id: str) -> tuple[Plan, tuple[int, ...]]:
         """Plan and seeds of one of the suite's cells."""
         if cell_id not in self._runs:
-            raise UserError(
-                f"{cell_id} is not in suite {self.name}; allowed: the cells of benchmarks/suites/{self.name}.yaml"
-            )
+            raise UserError(f"{cell_id} is not in suite {self.name}; allowed: the cells of {self.place}")
         return self._runs[cell_id]
 
     @cached_property
@@ -98,6 +108,16 @@ class Suite:
                 for cell in artefact.cells:
                     seeds.setdefault(cell, set()).update(artefact.seeds)
         return {cell.id: (resolve(cell, suite=self), tuple(sorted(s))) for cell, s in seeds.items()}
+
+    @property
+    def place(self) -> str:
+        """Its file, for readers."""
+        return f"benchmarks/suites/{self.name}.yaml" if self.argument in ("", self.name) else self.argument
+
+    @property
+    def of_the_paper(self) -> bool:
+        """Whether any of its tables and figures is one of the paper's."""
+        return any(artefact.paper for artefact in self.artefacts)
 
     @property
     def films(self) -> tuple[str, ...]:
@@ -118,10 +138,33 @@ def suite_names() -> tuple[str, ...]:
 
 
 def load_suite(name: str) -> Suite:
-    """Read and check benchmarks/suites/<name>.yaml: unknown keys, cells, patterns without a match are errors."""
-    if name not in suite_names():  # Also refuses "../x": a suite's name is a folder's name below results/.
-        raise unknown("suite", name, suite_names())
-    return _suite(_folder() / f"{name}.yaml")
+    """Read and check a suite, by its name in benchmarks/suites/ or by the path of a .yaml file.
+
+    Unknown keys and cells, and patterns without a match, are errors. The plug-ins it imports are loaded.
+    """
+    if name.endswith(SUFFIXES):
+        return _own_suite(name)
+    if name not in suite_names():
+        raise unknown("suite", name, (*suite_names(), "the path of a .yaml file"))
+    return _suite(_folder() / f"{name}.yaml", name)
+
+
+def _own_suite(name: str) -> Suite:
+    """A suite by its path. Its name, that of its folder below results/, is the file's."""
+    path = Path(name)
+    if not NAME.fullmatch(path.stem):
+        raise UserError(f"suite {name}: the file's name may hold letters, digits, '.', '_' and '-' only, at most 80")
+    if not path.is_file():
+        raise UserError(f"suite {name}: there is no such file")
+    shipped = _folder() / f"{path.stem}.yaml"
+    if not shipped.is_file():
+        return _suite(path.absolute(), name)
+    if not shipped.samefile(path):
+        raise UserError(f"suite {name}: that is the name of a suite of fp3o; give the file another")
+    return load_suite(path.stem)
+
+
+SUFFIXES = (".yaml", ".yml")
 
 
 def _folder() -> Path:
@@ -129,12 +172,22 @@ def _folder() -> Path:
 
 
 @cache
-def _suite(path: Path) -> Suite:
-    raw = _read(path)
+def _suite(path: Path, argument: str) -> Suite:
+    raw, imports = _read(path)
+    for plugin in imports:
+        load_file(plugin, f"suite {path.stem}, imports:")
     artefacts = _artefacts(raw, path.stem)
     overrides = tuple((entry["cells"], entry["set"]) for entry in raw.get("overrides", []))
     suite = Suite(
-        path.stem, int(raw.get("seed_block", SEED_BLOCK)), overrides, tuple(artefacts), raw, raw.get("budget", 1.0)
+        path.stem,
+        int(raw.get("seed_block", SEED_BLOCK)),
+        overrides,
+        tuple(artefacts),
+        raw,
+        raw.get("budget", 1.0),
+        path,
+        argument,
+        imports,
     )
     ids = [cell.id for artefact in artefacts if artefact.seeds for cell in artefact.cells]
     if len(ids) > MOST_CELLS:
@@ -176,45 +229,69 @@ def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
         seeds = () if whole or facts else parse_seeds(str(entry.get("seeds", raw["seeds"])))
         if cells or facts or shown.get(reads):
             texts = (entry.get("caption", ""), entry.get("paper", ""), entry.get("script", Artefact.script))
-            artefacts.append(Artefact(name, entry["kind"], cells, seeds, *texts, reads))
+            baseline = entry.get("baseline", "")
+            if baseline and baseline not in (labels := {cell.label: None for cell in cells}):
+                raise unknown("algorithm", baseline, labels, f"suite {suite}, artefacts/{name}/baseline")
+            artefacts.append(Artefact(name, entry["kind"], cells, seeds, *texts, reads, baseline))
     return artefacts
 
 
-def _read(path: Path, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
+def _read(path: Path, heirs: tuple[Path, ...] = ()) -> tuple[dict[str, Any], tuple[Path, ...]]:
     """The content of the file merged into that of the suite it extends: its own keys win, artefacts are joined by name.
+    Second, the plug-ins of both.
 
     heirs: suites that extend this one, to notice a circle.
     """
     raw = read_yaml(path)
     _validate(raw, path)
+    imports = tuple(path.parent / name for name in raw.get("imports", ()))
     base = raw.get("extends")
     if base is None:
-        return raw
-    if base in (path.stem, *heirs):
+        return raw, imports
+    own = path.parent / base  # A path ends with .yaml; a name does not.
+    found = _folder() / f"{base}.yaml" if base in suite_names() else own if base.endswith(SUFFIXES) else None
+    if found is None or not found.is_file():
+        allowed = (*suite_names(), "the path of a .yaml file")
+        raise unknown("suite", base, allowed, f"suite {path.stem}, extends")
+    if found.resolve() in (path.resolve(), *heirs):
         raise UserError(f"suite {path.stem}: extends {base}, which extends it in turn")
-    if base not in suite_names():
-        raise unknown("suite", base, suite_names(), f"suite {path.stem}, extends")
-    whole = _read(path.with_name(f"{base}.yaml"), (path.stem, *heirs))
-    return {**whole, **raw, "artefacts": {**whole["artefacts"], **raw.get("artefacts", {})}}
+    whole, more = _read(found, (path.resolve(), *heirs))
+    joined = {**whole, **raw, "artefacts": {**whole["artefacts"], **raw.get("artefacts", {})}}
+    return joined, tuple(dict.fromkeys((*more, *imports)))
 
 
 def _expand(group: Mapping[str, Any] | str) -> list[Cell]:
-    """The cells of a group: one by its id, or the product of lists of tasks, sharings and algorithms."""
+    """The cells of a group: one by its id, or the product of lists of tasks, sharings, algorithms and a grid."""
     if isinstance(group, str):
         return [Cell.parse(group)]
+    labels = [label for algorithm in group["algorithms"] for label in _grid(algorithm, group.get("grid", {}))]
     return [
         Cell.parse(f"{group['domain']}/{task}/{sharing}/{label}")
         for task in group["tasks"]
         for sharing in group["sharing"]
-        for label in group["algorithms"]
+        for label in labels
     ]
+
+
+def _grid(algorithm: str, grid: Mapping[str, Sequence[Scalar]]) -> list[str]:
+    """A label for every combination of the values: mappo-clip-0.1-epochs-5, a variant that needs no entry."""
+    if math.prod(len(values) for values in grid.values()) > MOST_CELLS:
+        raise UserError(f"grid of {algorithm}: too many combinations; allowed: {MOST_CELLS}")
+    labels = []
+    for values in itertools.product(*grid.values()):
+        point = {name: shown(value) for name, value in zip(grid, values, strict=True)}
+        label = "-".join([algorithm, *(f"{name}-{text}" for name, text in point.items())])
+        if point and variant_settings(*label.split("-", 1)) != point:
+            raise UserError(f"grid of {algorithm}: {label} is no name of a cell; allowed: `fp3o list settings`")
+        labels.append(label)
+    return labels
 
 
 def _validate(raw: Mapping[str, Any], path: Path) -> None:
     """UserError unless the suite fits workflow/schemas/suite.schema.yaml."""
     import jsonschema  # Slow to import and needed only where a suite is read.
 
-    schema = read_yaml(path.parents[2] / "workflow" / "schemas" / "suite.schema.yaml")
+    schema = read_yaml(data_root() / "workflow" / "schemas" / "suite.schema.yaml")
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(raw))
     if error is not None:
         place = "/".join(str(p) for p in error.absolute_path) or "top level"

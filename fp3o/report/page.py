@@ -95,7 +95,8 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
     shown |= {artefact.name for artefact in data.suite.artefacts if artefact.kind in ("cost", "facts")}
     context = {
         "title": data.suite.raw["title"],
-        "suite": data.suite.name,
+        "suite": data.suite.argument or data.suite.name,
+        "of_the_paper": data.suite.of_the_paper,
         "card": scorecard(data, costs),
         "tasks": [Task(row, found, chart([r.cell for r in found], curves)) for row, found in rows.items()],
         "results": results,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fp3o.config import Suite, algorithm_title
+from fp3o.config import Cell, Suite, algorithm_title
 from fp3o.statistics import facts
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
+from fp3o.statistics.digits import decimals
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
 from fp3o.statistics.tables import Entry, fixed
 
@@ -70,6 +71,22 @@ def pooled(card: Mapping[str, Any]) -> Iterator[Sheet]:
             yield Sheet([f"{domain}: P(FP3O better)", "value", "rows"], rows)
 
 
+def between(card: Mapping[str, Any]) -> Iterator[Sheet]:
+    """The suite's own algorithms: pooled scores, and how often one beats another."""
+    for found in card.get("between_algorithms", ()):
+        rows = [
+            [algorithm_title(label), *map(_with_interval, values.values())] for label, values in found["pooled"].items()
+        ]
+        names = [name.replace("_", " ") for name in next(iter(found["pooled"].values()))]
+        note = f"{', '.join(found['rows'])}; {found['scale']}; 95 % stratified bootstrap."
+        yield Sheet(["", *names], rows, title="Between algorithms", note=note)
+        pairs = [
+            [f"{algorithm_title(pair['better'])} over {algorithm_title(pair['than'])}", _with_interval(pair)]
+            for pair in found["probability_of_improvement"]
+        ]
+        yield Sheet(["P(X > Y)", "value"], pairs)
+
+
 def _with_interval(found: Mapping[str, Any]) -> str:
     low, high = found["interval"]
     bounds = f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else ""
@@ -111,8 +128,10 @@ def seeds(cell: CellRuns) -> Sheet:
         if run.diverged:
             where = run.document["diverged"]
             status = f"diverged in iteration {where['iteration']} ({where['quantity']})"
-        numbers = [fixed(reduce(run, name), 2) for name in REDUCTIONS]
-        rows.append([str(seed), status, *numbers, fixed(run.episode_spread, 2), str(len(run.curve.value))])
+        numbers = [reduce(run, name) for name in REDUCTIONS]
+        digits = max(2, decimals(Cell.of(cell.cell).domain, [number for number in numbers if number is not None]))
+        shown = [fixed(number, digits) for number in (*numbers, run.episode_spread)]
+        rows.append([str(seed), status, *shown, str(len(run.curve.value))])
     return Sheet(["Seed", "Status", *REDUCTIONS, "spread over final episodes", "evaluations"], rows, words=2)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from fp3o.config.resolution import Plan
 from fp3o.config.seeds import seeds_text
 from fp3o.config.sources import checkout
+from fp3o.config.suites import suite_names
 
 # Files of every finished run; run.json is written last. Some runs have final.csv too (see `verify.needed`).
 RUN_FILES = ("evaluations.csv", "iterations.csv", "checkpoint.safetensors", "run.json")
@@ -29,11 +30,12 @@ def kept_directory(scratch_root: Path, plan: Plan) -> Path:
 
 
 def suite_root(name: str) -> Path:
-    """results/<suite> in the checkout, or in the current folder where there is no checkout.
+    """results/<suite> in the checkout; of a suite of the user's own, or without a checkout, in the current folder.
 
     A relative path where the current folder is the checkout: Snakemake knows files by such names.
     """
-    return _in_checkout(Path("results") / name)
+    folder = Path("results") / name
+    return _in_checkout(folder) if name in suite_names() else folder
 
 
 def own_root() -> Path:

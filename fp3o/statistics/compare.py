@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from fp3o.config import Change
+from fp3o.statistics.digits import decimals
 from fp3o.statistics.intervals import (
     Interval,
     Statistic,
@@ -125,9 +126,9 @@ def compare_cell(cell: str, values: Sequence[float]) -> Comparison | None:
     return compare(values, published, rule.statistic, rule.margin)
 
 
-def _plus_minus(centre: float, spread: float | None) -> str:
-    """`4102 ± 40`: both numbers with one decimal, or from a thousand on with none."""
-    digits = 0 if abs(centre) >= 1000 else 1
+def _plus_minus(centre: float, spread: float | None, digits: int = 1) -> str:
+    """`4102 ± 40`: both numbers with one decimal (or so many), or from a thousand on with none."""
+    digits = 0 if abs(centre) >= 1000 else digits
     return f"{centre:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
 
 
@@ -146,7 +147,8 @@ def sentence(
     if not values:
         return "no score: every seed diverged before its first evaluation"
     centre, spread, n = summarise(values, scoring_of(cell).statistic)
-    ours = f"{_plus_minus(centre, spread if n > 1 else None)} (n = {n})"
+    digits = decimals(cell.partition("/")[0], [centre])
+    ours = f"{_plus_minus(centre, spread if n > 1 else None, digits)} (n = {n})"
     comparison = judged or compare_cell(cell, values)
     if comparison is None:
         return f"{ours}, no published value"

@@ -16,7 +16,7 @@ import numpy as np
 
 from fp3o.config import Cell
 from fp3o.envs.domains import published_domains
-from fp3o.statistics import aggregate, cost, published
+from fp3o.statistics import aggregate, cost, own, published
 from fp3o.statistics.claims import ledger, scores_of
 from fp3o.statistics.columns import CONTROL
 from fp3o.statistics.intervals import Interval
@@ -194,8 +194,11 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
     claims = [
         {"name": claim.name, "claim": claim.text, "source": claim.source, **finding._asdict(), "words": finding.words}
         for claim, finding in [*ledger(data), *cost.claims(costs)]
+        if data.suite.of_the_paper
     ]
+    between = own.comparisons(data)
     return {
+        **({"between_algorithms": between} if between else {}),
         "suite": data.suite.name,
         "coverage": coverage(cells),
         "coverage_by_domain": {

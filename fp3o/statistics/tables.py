@@ -18,7 +18,11 @@ from fp3o.envs.domains import DOMAINS
 from fp3o.statistics import published as paper
 from fp3o.statistics.columns import CONTROL, cells_of
 from fp3o.statistics.compare import Comparison, compare_cell, judge
+from fp3o.statistics.digits import decimals
 from fp3o.statistics.intervals import Interval, Summary, interval_of
+from fp3o.statistics.paired import Paired, by_seed
+from fp3o.statistics.paired import compare as paired_compare
+from fp3o.statistics.paired import judge as judge_paired
 from fp3o.statistics.published import Published
 from fp3o.statistics.scores import CellRuns, engine_of, pooled_median, scoring_of
 from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
@@ -68,6 +72,10 @@ class Entry:
     bold: bool = False
     underline: bool = False
     runs: CellRuns | None = None
+    digits: int = 1
+    """Decimals it is printed with; those of its row."""
+    paired: Paired | None = None
+    """Against the table's baseline; None for the baseline itself, and where one of the two was not run."""
 
     @property
     def verdict(self) -> str:
@@ -82,6 +90,17 @@ class Entry:
     def category(self) -> str:
         """The verdict under which the cell is counted."""
         return "undecided" if self.verdict.startswith("undecided") else self.verdict
+
+    @property
+    def against(self) -> str:
+        """The comparison with the baseline for readers: +0.12 [0.03, 0.21] better."""
+        if self.paired is None:
+            return ""
+        difference, low, high = (
+            fixed(value, self.digits) for value in (self.paired.difference, self.paired.low, self.paired.high)
+        )
+        sign = "+" if self.paired.difference > 0 else ""
+        return f"{sign}{difference}" + (f" [{low}, {high}]" if low and high else "") + f" {self.paired.verdict}"
 
     @property
     def count(self) -> str:
@@ -120,6 +139,8 @@ class Table:
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     label: str = ""
+    baseline: str = ""
+    """The algorithm that the others are compared with, seed by seed; "": none."""
 
     @property
     def entries(self) -> list[Entry]:
@@ -158,10 +179,11 @@ class Table:
 # --- Building -----------------------------------------------------------------------------------------------------
 
 
-def marks(values: Sequence[float]) -> list[str]:
+def marks(values: Sequence[float], digits: int = 1) -> list[str]:
     """How each value is printed, "bold", "underline" or "", by the paper's rule: the best bold and the second best
-    underlined, ties included; nothing is underlined where several are best."""
-    printed = [round(value, 1) for value in values]
+    underlined, ties included; nothing is underlined where several are best. Values that are printed with one decimal,
+    as in the paper, are ranked as printed, others as they are (to nine digits)."""
+    printed = [round(value, 1) if digits == 1 else float(f"{value:.9g}") for value in values]
     best = max(printed)
     second = max((value for value in printed if value < best), default=best)
     lone = printed.count(best) == 1
@@ -177,7 +199,7 @@ def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row
     if len(values) < len(ranked) or len(values) < 2:
         return row
     entries = list(row.entries)
-    for place, mark in zip(ranked, marks(values), strict=True):
+    for place, mark in zip(ranked, marks(values, entries[0].digits), strict=True):
         entries[place] = replace(entries[place], bold=mark == "bold", underline=mark == "underline")
     return replace(row, entries=tuple(entries))
 
@@ -209,19 +231,31 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
     domains, order = [key.domain for key in keys], list(SHARINGS)
     keys.sort(key=lambda key: (domains.index(key.domain), order.index(key.sharing)))
     judged = _judged([entry_of(data.cells[cell.id]) for cell in members])
+    if artefact.baseline:
+        judged = _against(judged, artefact.baseline)
     rows = []
     for domain, task, sharing in keys:
         known = paper.tasks().get((domain, task))
         names = [f"{domain}/{task}/{sharing}/{label}" for label in columns]
+        summaries = [judged[name].summary for name in names if name in judged]
+        digits = decimals(domain, [summary.centre for summary in summaries if summary])
         row = Row(
             sharing=sharing,
             title=known.title if known else task,
             difficulty=known.difficulty if known else "",
             agents=known.agents if known else "",
-            entries=tuple(judged.get(name, Entry(name)) for name in names),
+            entries=tuple(replace(judged.get(name, Entry(name)), digits=digits) for name in names),
         )
         rows.append(with_marks(row, columns, controls))
-    table = Table(artefact.name, artefact.caption, tuple(columns), tuple(controls), tuple(rows), label=artefact.paper)
+    table = Table(
+        artefact.name,
+        artefact.caption,
+        tuple(columns),
+        tuple(controls),
+        tuple(rows),
+        label=artefact.paper,
+        baseline=artefact.baseline,
+    )
     return replace(table, notes=tuple(_notes(table)))
 
 
@@ -234,6 +268,32 @@ def _judged(entries: Iterable[Entry]) -> dict[str, Entry]:
     return by_cell
 
 
+def _against(entries: dict[str, Entry], baseline: str) -> dict[str, Entry]:
+    """The entries with their comparisons with the baseline's cell of the same row, adjusted for their number."""
+    found: dict[str, Paired] = {}
+    for name, entry in entries.items():
+        base = entries.get(f"{Cell.of(name).row}/{baseline}")
+        if base is not None and base is not entry and entry.runs is not None and base.runs is not None:
+            paired = paired_compare(by_seed(entry.runs), by_seed(base.runs))
+            if paired is not None:
+                found[name] = paired
+    judged = dict(zip(found, judge_paired(list(found.values())), strict=True))
+    return {name: replace(entry, paired=judged.get(name)) for name, entry in entries.items()}
+
+
+def _engines(members: Sequence[CellRuns], where: str) -> dict[str, list[str]]:
+    """By engine, the tasks it simulated; UserError if it is not the same throughout a row."""
+    rows: dict[CellRow, list[CellRuns]] = {}
+    for cell_runs in members:
+        rows.setdefault(Cell.of(cell_runs.cell).row, []).append(cell_runs)
+    found: dict[str, list[str]] = {}
+    for row, cells in rows.items():
+        engine = engine_of(cells, f"{where}, row {row}")
+        if engine and row.task not in found.setdefault(engine, []):
+            found[engine].append(row.task)
+    return found
+
+
 def _notes(table: Table) -> list[str]:
     """The notes under a table: scoring rule, engine, missing and diverged seeds, deviations, errata, verdicts."""
     runs = [entry.runs for entry in table.entries if entry.runs is not None]
@@ -242,9 +302,11 @@ def _notes(table: Table) -> list[str]:
         members = [cell_runs for cell_runs in runs if Cell.of(cell_runs.cell).domain == domain]
         about = DOMAINS[domain]
         notes.append(f"{domain}: {scoring_of(domain).words}.")
-        engine = engine_of(members, f"{table.name} ({domain})")
-        notes.append(f"{domain}: simulated by {engine}." if engine else f"{domain}: no run yet.")
-        if about.real_backend and engine and about.real_backend not in engine:
+        engines = _engines(members, table.name)
+        several = len(engines) > 1
+        named = [f"{engine} ({', '.join(tasks)})" if several else engine for engine, tasks in engines.items()]
+        notes.append(f"{domain}: simulated by {'; '.join(named)}." if named else f"{domain}: no run yet.")
+        if about.real_backend and any(about.real_backend not in engine for engine in engines):
             notes.append("smac: the embedded engine is not StarCraft II; published values are of the real game.")
         package = about.package.lower()
         documents = [run.document for cell_runs in members for run in cell_runs.runs]
@@ -279,6 +341,12 @@ def _notes(table: Table) -> list[str]:
         for label, row, text in REMARKS
         if label == table.label and any(entry.cell.startswith(row) for entry in table.entries)
     ]
+    if any(entry.paired for entry in done):
+        notes.append(
+            f"Second line: difference to {algorithm_title(table.baseline)}, mean over the seeds that both have, 95 % t "
+            "interval. Better, worse: significant at 5 % by the paired t-test after Benjamini and Hochberg over this "
+            "table; equivalent: 90 % interval within the larger of 10 % and one standard deviation of the baseline."
+        )
     if any(entry.comparison for entry in done):
         notes.append(
             "Verdicts: consistent = equivalent within the margin (two one-sided tests), differs = significant at 5 % "
@@ -349,21 +417,37 @@ CSV_COLUMNS = (
 
 def to_csv(table: Table) -> str:
     """One line per cell, with all of `CSV_COLUMNS`."""
-    return csv_text(CSV_COLUMNS, ([*Cell.of(entry.cell).parts, *_csv_fields(entry)] for entry in table.entries))
+    more = PAIRED_COLUMNS if table.baseline else ()
+    lines = [[*Cell.of(entry.cell).parts, *_csv_fields(entry)] for entry in table.entries]
+    if table.baseline:
+        lines = [[*line, *_paired_fields(entry)] for line, entry in zip(lines, table.entries, strict=True)]
+    return csv_text((*CSV_COLUMNS, *more), lines)
+
+
+PAIRED_COLUMNS = ("paired_n", "paired_difference", "paired_low", "paired_high", "paired_p", "paired_verdict")
+
+
+def _paired_fields(entry: Entry) -> list[str]:
+    if entry.paired is None:
+        return [""] * len(PAIRED_COLUMNS)
+    n, difference, low, high, p, _, verdict = entry.paired
+    digits = max(3, entry.digits + 2)
+    return [str(n), *(fixed(value, digits) for value in (difference, low, high)), fixed(p, 5), verdict]
 
 
 def _csv_fields(entry: Entry) -> list[str]:
     summary, interval, theirs, comparison = entry.summary, entry.interval, entry.published, entry.comparison
     pooled = pooled_median(entry.runs) if entry.runs and scoring_of(entry.cell).statistic == "median" else None
     spreads = [run.episode_spread for run in entry.runs.runs if run.episode_spread is not None] if entry.runs else []
+    digits = max(3, entry.digits + 2)
     return [
-        fixed(summary.centre, 3) if summary else "",
-        fixed(summary.spread, 3) if summary and summary.n > 1 else "",
+        fixed(summary.centre, digits) if summary else "",
+        fixed(summary.spread, digits) if summary and summary.n > 1 else "",
         str(summary.n if summary else 0),
         str(entry.planned),
         str(entry.diverged),
-        fixed(interval.low, 3) if interval else "",
-        fixed(interval.high, 3) if interval else "",
+        fixed(interval.low, digits) if interval else "",
+        fixed(interval.high, digits) if interval else "",
         fixed(interval.coverage, 4) if interval else "",
         "bold" if entry.bold else "underline" if entry.underline else "",
         fixed(theirs.value) if theirs else "",
@@ -380,7 +464,7 @@ def _csv_fields(entry: Entry) -> list[str]:
         entry.verdict,
         fixed(pooled.centre, 3) if pooled else "",
         fixed(pooled.spread, 3) if pooled else "",
-        fixed(math.fsum(spreads) / len(spreads), 3) if spreads else "",
+        fixed(math.fsum(spreads) / len(spreads), digits) if spreads else "",
         "; ".join(map(str, entry.deviations)),
     ]
 
@@ -402,10 +486,12 @@ def _markdown_cell(entry: Entry) -> str:
     if entry.summary is None:
         parts = [entry.verdict]
     else:
-        value = fixed(entry.summary.centre)
+        value = fixed(entry.summary.centre, entry.digits)
         value = f"**{value}**" if entry.bold else f"<u>{value}</u>" if entry.underline else value
-        spread = f" ± {fixed(entry.summary.spread)}" if entry.summary.n > 1 else ""
+        spread = f" ± {fixed(entry.summary.spread, entry.digits)}" if entry.summary.n > 1 else ""
         parts = [f"{value}{spread} ({entry.count})"]
+    if entry.paired is not None:
+        parts.append(entry.against)
     if entry.published is not None:
         parts.append(f"paper {entry.published.text}")
         if entry.summary is not None:
@@ -424,7 +510,7 @@ def to_latex(table: Table) -> str:
     lines.append(" & ".join(map(escape, ["Network", *table.header])) + r" \\")
     for sharing, group in groupby(table.rows, key=lambda row: row.sharing):
         members = list(group)
-        height = len(members) * (2 if compared else 1)
+        height = len(members) * (1 + compared + bool(table.baseline))
         lines += [r"\midrule", rf"\multirow{{{height}}}{{*}}{{{SHARINGS[sharing].title}}}"]
         for row in members:
             task, rating = escape(row.title), escape(row.difficulty)
@@ -433,6 +519,10 @@ def to_latex(table: Table) -> str:
             if compared:
                 theirs = table.framed(["", r"\tiny paper"], "", map(_latex_published, row.entries), "")
                 lines.append(" & ".join(theirs).strip() + r" \\")
+            if table.baseline:
+                against = [rf"\tiny {escape(entry.against)}" if entry.paired else "" for entry in row.entries]
+                name = rf"\tiny to {escape(algorithm_title(table.baseline))}"
+                lines.append(" & ".join(table.framed(["", name], "", against, "")).strip() + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     signs = r" $=$ consistent, $\uparrow$ $\downarrow$ differs (ours higher, lower), ? undecided." if compared else ""
     lines.append(rf"\caption{{{escape(' '.join([f'{table.caption}.', *table.notes]))}{signs}}}")
@@ -444,10 +534,10 @@ def to_latex(table: Table) -> str:
 def _latex_ours(entry: Entry) -> str:
     if entry.summary is None:
         return "--" if entry.runs is None else escape(entry.verdict)
-    value = fixed(entry.summary.centre)
+    value = fixed(entry.summary.centre, entry.digits)
     value = rf"\textbf{{{value}}}" if entry.bold else rf"\underline{{{value}}}" if entry.underline else value
     if entry.summary.n > 1:
-        value += rf"\tiny{{$\pm${fixed(entry.summary.spread)}}}"
+        value += rf"\tiny{{$\pm${fixed(entry.summary.spread, entry.digits)}}}"
     return value if entry.count == f"n = {paper.SEEDS}" else rf"{value}\,\tiny{{({entry.count})}}"
 
 

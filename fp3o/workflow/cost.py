@@ -64,9 +64,12 @@ def _train(
     short = config.resolve(cell, values)
     folder = layout.run_directory(out, short, 0)
     shutil.rmtree(folder.parent, ignore_errors=True)  # A finished run would not be trained again.
+    out.mkdir(parents=True, exist_ok=True)
     timings = out / "timings.csv"
     command = ["fp3o", "train", cell.id, "--seeds", "0", "--out", str(out), "--path", path, "--threads", "1"]
     command += ["--timings", str(timings)]
+    for plugin in suite.imports:
+        command += ["--import", str(plugin)]
     for key, value in values.items():
         command += ["--set", f"{key}={value}"]
     subprocess.run(command, check=True)

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import fp3o
+from fp3o.algorithms import ALGORITHMS
+from fp3o.plugins.registry import ADDED
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
@@ -157,8 +159,12 @@ def test_the_page_runs_as_printed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 6
-    exec(compile("\n".join(blocks), str(PAGE), "exec"), {"__name__": "page"})
+    assert len(blocks) == 7
+    try:
+        exec(compile("\n".join(blocks), str(PAGE), "exec"), {"__name__": "page"})
+    finally:  # The page's own algorithm is not for other tests.
+        ALGORITHMS.pop("patient", None)
+        ADDED.algorithms.pop("patient", None)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("matrix/climbing/full/mappo 0 finished ")
     assert lines[1] == "0.2"
@@ -166,3 +172,4 @@ def test_the_page_runs_as_printed(
     assert float(played) == pytest.approx(float(own))
     assert lines[16:18] == ["[]", "11"]
     assert re.fullmatch(r"\[<fp3o\.Run matrix/climbing/full/mappo \w{10} seed 0, finished>\]", lines[18])
+    assert re.fullmatch(r"\[<fp3o\.Run matrix/climbing/none/patient \w{10} seed 0, finished>\]", lines[19])

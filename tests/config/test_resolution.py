@@ -70,7 +70,7 @@ def test_owners_follow_the_kind_of_sharing() -> None:
         ("mamujoco/ant-2x4/half/fp3o", ["half", "full, partial, none, by-type"]),
         ("mamujoco/ant-2x4/full/ppo", ["'ppo'", "fp3o, mappo"]),
         ("mamujoco/ant-2x4/full/mappo-double-clip", ["double-clip", "10-epochs"]),
-        ("mamujoco/ant-2x4/full/ippo-x", ["'x'", "(none)"]),
+        ("mamujoco/ant-2x4/full/ippo-x", ["'x'", "<setting>-<value>"]),
         ("ant-2x4/fp3o", ["<domain>/<task>/<sharing>/<algorithm>"]),
         ("pettingzoo/a b/full/fp3o", ["a b", "letters"]),
     ],

@@ -10,6 +10,7 @@ import pytest
 from fp3o import config
 from fp3o.config import load_suite
 from fp3o.errors import UserError
+from fp3o.runs import layout
 from paper_figures.__main__ import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,4 +154,79 @@ def test_the_preview_is_the_paper_at_a_tenth() -> None:
 def test_every_figure_of_a_suite_names_a_script_that_exists() -> None:
     suites = [load_suite(name) for name in config.suite_names()]
     named = {artefact.script for suite in suites for artefact in suite.artefacts if artefact.kind == "figure"}
-    assert named == set(scripts())
+    assert named == set(scripts()) - {"sweep"}  # for grids, which users' suites have
+
+
+# --- Suites of users ------------------------------------------------------------------------------------------------
+
+MINE = """title: Mine
+seeds: 0
+artefacts:
+  table-mine:
+    kind: table
+    cells:
+      - domain: matrix
+        tasks: [climbing]
+        sharing: [full]
+        algorithms: [mappo]
+        grid: {clip: [0.1, 0.2], epochs: [1, 2]}
+"""
+
+
+def test_a_suite_by_its_path(
+    write: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my").mkdir()
+    (tmp_path / "my" / "mine.yaml").write_text(MINE)
+    suite = load_suite("my/mine.yaml")
+    assert (suite.name, suite.argument, suite.file) == ("mine", "my/mine.yaml", tmp_path / "my" / "mine.yaml")
+    (tmp_path / "my" / "heir.yaml").write_text("title: Heir\nextends: mine.yaml\nseeds: 1\n")
+    (tmp_path / "my" / "other.yaml").write_text("title: Heir\nextends: base\nseeds: 1\n")
+    assert ids(load_suite("my/heir.yaml")) == ids(suite)
+    assert "table-games" in ids(load_suite("my/other.yaml"))
+    assert layout.suite_root("mine") == Path("results/mine")
+    monkeypatch.chdir(tmp_path / "my")
+    assert layout.suite_root("base") == tmp_path / "results" / "base"
+    assert layout.suite_root("mine") == Path("results/mine")  # where the user is
+    (tmp_path / "my" / "base.yaml").write_text(MINE)
+    for name, message in {
+        "none.yaml": "there is no such file",
+        "base.yaml": "that is the name of a suite of fp3o; give the file another",
+        "a b.yaml": "the file's name may hold letters",
+    }.items():
+        with pytest.raises(UserError, match=f"suite {name}: {message}"):
+            load_suite(name)
+    assert load_suite("../benchmarks/suites/base.yaml").argument == "base"
+
+
+def test_a_grid_is_made_of_variants_that_need_no_entry(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(MINE)
+    plans = {plan.cell.label: plan for plan, _ in load_suite(str(path)).runs()}
+    assert list(plans) == [f"mappo-clip-{clip}-epochs-{epochs}" for clip in (0.1, 0.2) for epochs in (1, 2)]
+    plan = plans["mappo-clip-0.1-epochs-2"]
+    assert (plan.settings.clip, plan.settings.epochs, plan.cell.title) == (0.1, 2, "MAPPO (clip 0.1 epochs 2)")
+    assert len({plan.digest for plan in plans.values()}) == 4
+    tiny = config.resolve(config.Cell.parse("matrix/climbing/none/happo-actor_lr-1e-05-agent_order-semi-greedy"))
+    assert (tiny.settings.actor_lr, tiny.settings.agent_order) == (1e-05, "semi-greedy")
+    for place, (grid, message) in enumerate(
+        {
+            "{clipp: [0.1]}": "grid of mappo: mappo-clipp-0.1 is no name of a cell",
+            "{clip: [-0.1]}": "mappo-clip--0.1 is no name of a cell",
+            "{clip: [2]}": r"matrix/climbing/full/mappo-clip-2 \(variant mappo-clip-2\): clip = 2 is not allowed",
+            "{double_clip: [true]}": "double_clip is read only by fp3o",
+        }.items()
+    ):
+        bad = tmp_path / f"bad{place}.yaml"
+        bad.write_text(MINE.replace("{clip: [0.1, 0.2], epochs: [1, 2]}", grid))
+        with pytest.raises(UserError, match=message):
+            load_suite(str(bad)).runs()
+
+
+def test_a_baseline_is_one_of_the_tables_algorithms(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(MINE + "    baseline: happo\n")
+    with pytest.raises(UserError, match="unknown algorithm 'happo' in suite mine, artefacts/table-mine/baseline"):
+        load_suite(str(tmp_path / "mine.yaml"))
+    (tmp_path / "more.yaml").write_text(MINE + "imports: [none.py]\n")
+    with pytest.raises(UserError, match=r"suite more, imports: .*none.py: there is no such file"):
+        load_suite(str(tmp_path / "more.yaml"))

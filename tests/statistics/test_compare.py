@@ -25,7 +25,7 @@ def test_the_sentence_after_training(scores_around: Around) -> None:
     assert sentence(CHEETAH, scores_around(2000, 310)).endswith("published 4128 ± 367: differs (ours lower)")
     assert sentence(CHEETAH, scores_around(7000, 310)).endswith("published 4128 ± 367: differs (ours higher)")
     assert sentence(CHEETAH, [4102.0]) == "4102 (n = 1), published 4128 ± 367: undecided"
-    assert sentence("matrix/two-step/full/fp3o", [7.0, 8.0]) == "7.5 ± 0.7 (n = 2), no published value"
+    assert sentence("matrix/two-step/full/fp3o", [7.0, 8.0]) == "7.50 ± 0.71 (n = 2), no published value"
     assert sentence(CHEETAH, []).startswith("no score")
 
 

@@ -7,14 +7,15 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-sys.path.insert(0, workflow.basedir)
+if os.path.isdir(os.path.join(workflow.basedir, "fp3o")):  # A checkout; an installed copy finds itself.
+    sys.path.insert(0, workflow.basedir)
 
-from fp3o.config import load_suite, resolve
+from fp3o.config import data_root, load_suite, resolve
 from fp3o.errors import UserError
 from fp3o.runs import layout
-from fp3o.workflow import cost, guard, jobs, machine, manifest
+from fp3o.workflow import code, cost, guard, jobs, machine, manifest
 from fp3o.workflow.blocks import Sweep, plans_digest
-from fp3o.workflow.code import code_of
+from fp3o.workflow.options import checked_options
 from fp3o.statistics.columns import cells_of
 
 jobs.reach_commands()
@@ -26,6 +27,7 @@ def quoted(text):
 
 
 try:
+    config.update(checked_options(config))
     suite = load_suite(config["suite"])
     planned = suite.runs()
     # Snakemake tells its rules no targets; the word on its command line does.
@@ -35,6 +37,8 @@ except UserError as error:
 
 PYTHON = quoted(sys.executable)
 SUITE = suite.name
+SUITE_ARGUMENT = quoted(suite.argument)
+IMPORTS = "".join(f" --import {quoted(file)}" for file in suite.imports)
 ROOT = str(layout.suite_root(SUITE))
 GPUS = jobs.devices(str(config["gpus"]))
 MEMORY_MB = machine.total_mb()
@@ -74,8 +78,19 @@ def numbers_read(wildcards):
     return [f"{ROOT}/{suite.artefact(reads).numbers}"] if reads else []
 
 
+def near(path):
+    """As Snakemake knows files: by their names from here, where they lie below."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def code_of(module):
+    return [near(path) for path in code.files_of(module)]
+
+
 def code_of_figure(wildcards):
     script = suite.artefact(wildcards.artefact).script
+    if script.endswith(".py"):
+        return [*code_of("paper_figures"), near(suite.file.parent / script)]
     return sorted({*code_of("paper_figures"), *code_of(f"paper_figures.{script}")})
 
 
@@ -104,6 +119,7 @@ def plan_of_artefact(wildcards):
     artefact = suite.artefact(wildcards.artefact)
     cells = [cell.id for cell in artefact.cells]
     said = [artefact.name, artefact.caption, artefact.paper, artefact.script, artefact.reads, cells, artefact.seeds]
+    said += [artefact.baseline] * bool(artefact.baseline)
     if artefact.states_facts:  # Like tables of facts: what it shows may follow any setting.
         return plans_digest(suite, [plan.cell.id for plan, _ in planned], said)
     return plans_digest(suite, [cell.id for cell in cells_of(suite, artefact)], said)
@@ -147,7 +163,7 @@ def summarise_failures():
         print(line, file=sys.stderr)
 
 
-PUBLISHED = sorted(str(p) for p in Path("benchmarks/published").glob("*.csv"))
+PUBLISHED = sorted(near(path) for path in (data_root() / "benchmarks/published").glob("*.csv"))
 TABLES = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("table") for kind in ("csv", "md", "tex")]
 FACTS = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("facts") for kind in ("csv", "md", "tex")]
 COST = [f"{ROOT}/cost.csv"] if artefact_names("cost") else []

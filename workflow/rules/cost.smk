@@ -18,7 +18,7 @@ rule cost_run:
         device_share=machine.WHOLE,
     shell:
         f"{JOB} --exclusive --log {{log:q}} -- {PYTHON} -m fp3o.workflow.cost measure {{wildcards.cell:q}}"
-        f" --suite {quoted(SUITE)} --digest {{wildcards.digest}}"
+        f" --suite {SUITE_ARGUMENT} --digest {{wildcards.digest}}"
 
 
 rule cost:
@@ -34,7 +34,7 @@ rule cost:
     params:
         plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.workflow.cost table --suite {quoted(SUITE)} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.cost table --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
 
 
 rule table_cost:
@@ -51,5 +51,5 @@ rule table_cost:
     conda:
         "../../environment.yml"
     shell:
-        f"{PYTHON} -m fp3o.statistics.cost --suite {quoted(SUITE)} --cost {{input.cost:q}}"
+        f"{PYTHON} -m fp3o.statistics.cost --suite {SUITE_ARGUMENT} --cost {{input.cost:q}}"
         f" --out {quoted(ROOT)}/tables/table-cost > {{log:q}} 2>&1"

@@ -24,7 +24,7 @@ rule figure:
     params:
         plan=plan_of_artefact,
     shell:
-        f"{PYTHON} -m paper_figures --suite {quoted(SUITE)} --artefact {{wildcards.artefact}}"
+        f"{PYTHON} -m paper_figures --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
         f" --out {quoted(ROOT)}/figures > {{log:q}} 2>&1"
 
 
@@ -41,7 +41,7 @@ rule film:
     params:
         run=lambda wildcards: run_of_film(wildcards.cell),
     shell:
-        f"{PYTHON} -m fp3o render {{params.run:q}} --trust --out {{output:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o render {{params.run:q}} --trust --out {{output:q}}{IMPORTS} > {{log:q}} 2>&1"
 
 
 # One HTML file that works from disk without a network.
@@ -62,5 +62,5 @@ rule html:
     params:
         plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.report --suite {quoted(SUITE)} --figures {ROOT}/figures --out {{output:q}}"
+        f"{PYTHON} -m fp3o.report --suite {SUITE_ARGUMENT} --figures {ROOT}/figures --out {{output:q}}"
         f" {'--cost ' if COST else ''}{{input.cost:q}} > {{log:q}} 2>&1"

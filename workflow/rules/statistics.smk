@@ -23,7 +23,7 @@ rule cell:
     params:
         plan=plan_of_cell,
     shell:
-        f"{PYTHON} -m fp3o.workflow.manifest cell {{wildcards.cell:q}} --suite {quoted(SUITE)} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest cell {{wildcards.cell:q}} --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
 
 
 rule table:
@@ -44,7 +44,7 @@ rule table:
     params:
         plan=plan_of_artefact,
     shell:
-        f"{PYTHON} -m fp3o.statistics.tables --suite {quoted(SUITE)} --artefact {{wildcards.artefact}}"
+        f"{PYTHON} -m fp3o.statistics.tables --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
         f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
 
 
@@ -66,7 +66,7 @@ rule facts:
     params:
         plan=plan_of_facts,
     shell:
-        f"{PYTHON} -m fp3o.statistics.facts --suite {quoted(SUITE)} --artefact {{wildcards.artefact}}"
+        f"{PYTHON} -m fp3o.statistics.facts --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
         f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
 
 
@@ -83,7 +83,7 @@ rule manifest:
     params:
         plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.workflow.manifest manifest --suite {quoted(SUITE)} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest manifest --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
 
 
 rule metrics:
@@ -99,7 +99,7 @@ rule metrics:
     params:
         plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.workflow.manifest metrics --suite {quoted(SUITE)} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest metrics --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
 
 
 rule curves:
@@ -115,7 +115,7 @@ rule curves:
     params:
         plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.statistics.curves --suite {quoted(SUITE)} --out {{output:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.statistics.curves --suite {SUITE_ARGUMENT} --out {{output:q}} > {{log:q}} 2>&1"
 
 
 rule scorecard:
@@ -133,7 +133,7 @@ rule scorecard:
     params:
         plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.statistics.scorecard --suite {quoted(SUITE)} --out {{output:q}}"
+        f"{PYTHON} -m fp3o.statistics.scorecard --suite {SUITE_ARGUMENT} --out {{output:q}}"
         f" {'--cost ' if COST else ''}{{input.cost:q}} > {{log:q}} 2>&1"
 
 
@@ -151,4 +151,4 @@ rule scores:
     params:
         plan=plan_of_suite,
     shell:
-        f"{PYTHON} -m fp3o.statistics.export --suite {quoted(SUITE)} --out {quoted(ROOT)}/scores > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.statistics.export --suite {SUITE_ARGUMENT} --out {quoted(ROOT)}/scores > {{log:q}} 2>&1"

@@ -1,0 +1,16 @@
+"""How many decimals a score is printed with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from fp3o.envs.domains import DOMAINS
+
+
+def decimals(domain: str, values: Iterable[float]) -> int:
+    """One, as the paper has it, in its domains and from a hundred on; else three digits of the largest value."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    if largest == 0 or largest >= 100 or (domain in DOMAINS and DOMAINS[domain].published):
+        return 1
+    return min(9, max(1, 2 - math.floor(math.log10(largest))))

@@ -1,0 +1,83 @@
+"""A suite's own algorithms against one another, where the paper has no numbers: pooled scores and P(X > Y)."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+from fp3o.config import Cell, Row
+from fp3o.envs.domains import DOMAINS
+from fp3o.statistics import aggregate
+from fp3o.statistics.scores import CellRuns
+from fp3o.statistics.suites import SuiteRuns
+
+METRICS = {
+    "interquartile_mean": aggregate.interquartile_mean,
+    "mean": aggregate.mean_of_tasks,
+    "median": aggregate.median_of_tasks,
+}
+# With more algorithms only the first is compared with each: of a grid of nine points, 36 pairs say nothing.
+MOST_PAIRED = 6
+
+
+def groups(data: SuiteRuns) -> list[tuple[tuple[str, ...], dict[Row, list[CellRuns]]]]:
+    """Labels, and the rows in which all of them (and no other) have scores; rows of the paper's suites are left out."""
+    rows: dict[Row, list[CellRuns]] = {}
+    for cell in data.cells.values():
+        row = Cell.of(cell.cell).row
+        if cell.scores() and not (data.suite.of_the_paper and DOMAINS[row.domain].published):
+            rows.setdefault(row, []).append(cell)
+    found: dict[tuple[str, tuple[str, ...]], dict[Row, list[CellRuns]]] = {}
+    for row, cells in rows.items():
+        labels = tuple(Cell.of(cell.cell).label for cell in cells)
+        if len(labels) > 1:
+            found.setdefault((row.domain, labels), {})[row] = cells
+    return [(labels, members) for (_, labels), members in found.items()]
+
+
+def scaled(cells: list[CellRuns]) -> list[list[float]]:
+    """Each cell's scores, with 0 and 1 at the worst and best seed of the row; 0 where all are equal."""
+    scores = [cell.scores() for cell in cells]
+    low, high = min(map(min, scores)), max(map(max, scores))
+    return [[(value - low) / (high - low) if high > low else 0.0 for value in values] for values in scores]
+
+
+def comparisons(data: SuiteRuns) -> list[dict[str, Any]]:
+    """By group of rows, for scorecard.json and the report; intervals are 95 % stratified bootstrap."""
+    from fp3o.statistics.scorecard import bounds, number
+
+    found = []
+    for labels, rows in groups(data):
+        tables = [scaled(cells) for cells in rows.values()]
+        of = {label: [table[place] for table in tables] for place, label in enumerate(labels)}
+        pairs = list(combinations(labels, 2))
+        if len(labels) > MOST_PAIRED:
+            pairs = [pair for pair in pairs if pair[0] == labels[0]]
+        found.append(
+            {
+                "rows": [str(row) for row in rows],
+                "scale": "0 and 1 = the worst and best seed of the row",
+                "pooled": {
+                    label: {
+                        name: {
+                            "value": number(float(metric(*tasks))),
+                            "interval": bounds(aggregate.stratified_interval(metric, tasks)),
+                        }
+                        for name, metric in METRICS.items()
+                    }
+                    for label, tasks in of.items()
+                },
+                "probability_of_improvement": [
+                    {
+                        "better": one,
+                        "than": other,
+                        "value": number(float(aggregate.probability_of_improvement(*of[one], *of[other]))),
+                        "interval": bounds(
+                            aggregate.stratified_interval(aggregate.probability_of_improvement, [*of[one], *of[other]])
+                        ),
+                    }
+                    for one, other in pairs
+                ],
+            }
+        )
+    return found

@@ -1,0 +1,161 @@
+"""A suite of a user's own: its tables, figures and report compare its algorithms with one another."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scipy
+
+from fp3o import config
+from fp3o.errors import UserError
+from fp3o.report import __main__ as report
+from fp3o.statistics import paired, scorecard, tables
+from fp3o.statistics.digits import decimals
+from fp3o.statistics.suites import SuiteRuns
+from paper_figures import __main__ as one_figure
+
+SUITE = """
+title: Mine
+seeds: 0-3
+overrides: [{cells: "*", set: {evaluation_episodes: 32}}]
+artefacts:
+  table-mine:
+    kind: table
+    caption: Three against MAPPO
+    baseline: mappo
+    cells:
+      - {domain: pettingzoo, tasks: [simple-spread, pursuit], sharing: [full], algorithms: [mappo, happo, ippo]}
+  table-sweep:
+    kind: table
+    cells: &sweep
+      - domain: matrix
+        tasks: [climbing]
+        sharing: [full]
+        algorithms: [mappo]
+        grid: {clip: [0.1, 0.2], epochs: [1, 2]}
+  figure-sweep: {kind: figure, script: sweep, cells: *sweep}
+  figure-own: {kind: figure, script: drawn.py, cells: *sweep}
+"""
+DRAWN = """
+import matplotlib.pyplot as plt
+from paper_figures.drawing import save
+
+def draw(request):
+    figure, _ = plt.subplots()
+    save(figure, request.out, ("cell",), [(cell.cell,) for cell in request.cells])
+"""
+# By task and algorithm, the seeds' scores: differences of a ten-thousandth, far below one printed decimal.
+SCORES = {
+    ("simple-spread", "mappo"): (0.0205, 0.0206, 0.0204, 0.0205),
+    ("simple-spread", "happo"): (0.0262, 0.0264, 0.0261, 0.0263),
+    ("simple-spread", "ippo"): (0.0217, 0.0203, 0.0212, 0.0196),
+    ("pursuit", "mappo"): (50.0, 60.0, 40.0, 55.0),
+    ("pursuit", "happo"): (40.0, 51.0, 29.0, 46.0),
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory, write_run: Any) -> Path:
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "mine.yaml").write_text(SUITE)
+    (folder / "drawn.py").write_text(DRAWN)
+    suite = str(folder / "mine.yaml")
+    for (task, algorithm), scores in SCORES.items():
+        for seed, score in enumerate(scores):
+            engine = {"environment": {"engine": f"pettingzoo {task}"}}
+            write_run(folder / "runs", f"pettingzoo/{task}/full/{algorithm}", seed, score, suite=suite, changes=engine)
+    for clip, epochs, score in ((0.1, 1, 0.5), (0.1, 2, 0.7), (0.2, 1, 0.9)):
+        for seed in range(4):
+            cell = f"matrix/climbing/full/mappo-clip-{clip}-epochs-{epochs}"
+            write_run(folder / "runs", cell, seed, score + 0.01 * seed, suite=suite)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(root: Path) -> SuiteRuns:
+    return SuiteRuns(config.load_suite(str(root / "mine.yaml")), root / "runs")
+
+
+def test_two_environments_stand_in_one_table_and_never_in_one_row(
+    data: SuiteRuns, tmp_path: Path, write_run: Any
+) -> None:
+    text = tables.to_markdown(tables.build(data, data.suite.artefact("table-mine")))
+    assert "the pettingzoo simple-spread engine, revision 1 (simple-spread); the pettingzoo pursuit engine" in text
+    for algorithm, engine in (("mappo", "one"), ("happo", "two")):
+        changes = {"environment": {"engine": engine}}
+        cell = f"pettingzoo/pursuit/full/{algorithm}"
+        write_run(tmp_path, cell, 0, 1.0, suite=data.suite.argument, changes=changes)
+    with pytest.raises(UserError, match="table-mine, row pettingzoo/pursuit/full would mix engines: the one engine"):
+        tables.build(SuiteRuns(data.suite, tmp_path), data.suite.artefact("table-mine"))
+
+
+def test_small_returns_are_ranked_and_printed_with_their_digits(data: SuiteRuns) -> None:
+    table = tables.build(data, data.suite.artefact("table-mine"))
+    small, large = table.rows
+    assert [(entry.bold, entry.underline) for entry in small.entries] == [(False, False), (True, False), (False, True)]
+    line = tables.to_markdown(table).splitlines()[4]
+    assert "0.0205 ± 0.0001 (n = 4)" in line
+    assert "**0.0262** ± 0.0001 (n = 4)<br>+0.0057 [0.0057, 0.0058] better" in line
+    assert "<u>0.0207</u> ± 0.0009 (n = 4)<br>+0.0002 [-0.0013, 0.0017] equivalent" in line
+    assert [entry.bold for entry in large.entries] == [False, False, False]  # one was not run
+    assert "51.2 ± 8.5" in tables.to_markdown(table)
+    assert r"\textbf{0.0262}\tiny{$\pm$0.0001}" in tables.to_latex(table)
+    assert [decimals("matrix", [value]) for value in (0.0205, 0.94, 7.5, 94.2, 4000.0, 0.0)] == [4, 3, 2, 1, 1, 1]
+    assert decimals("mpe", [0.5]) == 1  # as in the paper
+
+
+def test_the_baseline_is_compared_seed_by_seed(data: SuiteRuns) -> None:
+    table = tables.build(data, data.suite.artefact("table-mine"))
+    rows = {(row["task"], row["algorithm"]): row for row in csv.DictReader(io.StringIO(tables.to_csv(table)))}
+    lost = rows["pursuit", "happo"]
+    test = scipy.stats.ttest_rel(SCORES["pursuit", "happo"], SCORES["pursuit", "mappo"])
+    low, high = test.confidence_interval(0.95)
+    # Seeds differ by ±8, the pairs by ±0.8: only the pairing finds the difference.
+    assert (lost["paired_n"], lost["paired_difference"], lost["paired_verdict"]) == ("4", "-9.750", "worse")
+    assert [float(lost["paired_low"]), float(lost["paired_high"])] == pytest.approx([low, high], abs=1e-3)
+    assert rows["pursuit", "mappo"]["paired_verdict"] == rows["pursuit", "ippo"]["paired_verdict"] == ""
+    assert paired.compare({0: 1.0}, {1: 2.0}) is None
+    alone = paired.compare({0: 1.0, 1: 3.0}, {1: 2.0})
+    assert alone is not None
+    assert (alone.n, alone.difference, alone.verdict) == (1, 1.0, "undecided")
+    first = paired.compare(dict(enumerate((3.0, 5.0, 4.0))), dict(enumerate((1.0, 1.0, 1.0))))
+    assert first is not None
+    assert (first.verdict, paired.judge([first, *[first._replace(p=1.0)] * 3])[0].verdict) == ("better", "undecided")
+
+
+def test_the_scorecard_compares_its_own_algorithms(data: SuiteRuns) -> None:
+    card = json.loads(scorecard.to_json(scorecard.scorecard(data)))
+    assert card["claims"] == []
+    spread, pursuit, sweep = card["between_algorithms"]
+    assert spread["rows"] == ["pettingzoo/simple-spread/full"]
+    assert spread["pooled"]["happo"]["interquartile_mean"]["value"] > 0.9
+    chances = {(pair["better"], pair["than"]): pair["value"] for pair in spread["probability_of_improvement"]}
+    assert (chances["mappo", "happo"], chances["happo", "ippo"]) == (0.0, 1.0)
+    assert list(pursuit["pooled"]) == ["happo", "mappo"]
+    assert len(sweep["pooled"]) == 3
+
+
+def test_the_report_has_no_claims_of_the_paper_and_the_sweep_is_drawn(root: Path) -> None:
+    common = ["--suite", str(root / "mine.yaml"), "--runs", str(root / "runs")]
+    for name in ("figure-sweep", "figure-own"):
+        one_figure.main([*common, "--artefact", name, "--out", str(root / "figures")])
+    rows = (root / "figures" / "figure-sweep.csv").read_text().splitlines()
+    assert rows[0] == "cell,setting,value,n,score,low,high"
+    assert [row.split(",")[1:5] for row in rows[1:]] == [
+        ["clip", "0.1", "4", "0.515"],
+        ["clip", "0.2", "4", "0.915"],
+        ["clip", "0.1", "4", "0.715"],
+    ]
+    assert len((root / "figures" / "figure-own.csv").read_text().splitlines()) == 5
+    report.main([*common, "--out", str(root / "index.html")])
+    page = (root / "index.html").read_text()
+    assert "Claims" not in page
+    assert "HAPPO over IPPO" in page
+    assert "MAPPO (clip 0.1 epochs 2)" in page
+    assert "+0.0057 [0.0057, 0.0058] better" in page
+    assert 'id="figure-sweep"' in page
