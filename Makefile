@@ -7,7 +7,7 @@ export DVC_NO_ANALYTICS := 1
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup setup-dev reproduce paper lint kernels test smoke test-workflow test-generic test-slow lock lock-check
+.PHONY: setup setup-dev docs reproduce paper lint kernels test smoke test-workflow test-generic test-slow lock lock-check
 
 # What runs; `setup-dev` adds what tests and lints. Python compiles what is imported; compiling all takes a minute.
 setup: .venv/installed
@@ -23,6 +23,15 @@ setup-dev: .venv/installed-dev
 .venv/installed-dev: .venv/installed requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --no-compile -r requirements.lock -r requirements-dev.lock
 	touch $@
+
+.venv/installed-docs: .venv/installed requirements-docs.lock
+	$(BIN)/python -m pip install --quiet --no-compile -r requirements.lock -r requirements-docs.lock
+	touch $@
+
+# The documentation as a site that works from disk; a broken link, an unknown name or any other warning is an error.
+docs: .venv/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "Open site/index.html"
 
 # A real, small reproduction: trains for some minutes on two cores.
 reproduce: setup
@@ -68,7 +77,7 @@ test-generic: setup-dev
 test-slow: setup-dev
 	$(BIN)/pytest -m "slow or slurm or s3"
 
-# Both locks from pyproject.toml; pins that still fit stay. `make lock UPGRADE="numpy scipy"` takes their newest versions.
+# All locks from pyproject.toml; pins that still fit stay. `make lock UPGRADE="numpy scipy"` takes their newest versions.
 lock: setup-dev
 	$(BIN)/python .ci/lock.py write $(if $(UPGRADE),--upgrade $(UPGRADE))
 	$(BIN)/python .ci/lock.py check

@@ -1,10 +1,11 @@
-"""Write both locks from pyproject.toml, and ask the package index whether every machine can install them.
+"""Write the locks from pyproject.toml, and ask the package index whether every machine can install them.
 
     python .ci/lock.py write [--upgrade NAME …]    # pins that still fit stay; --upgrade without a name frees all
     python .ci/lock.py check
 
 `requirements.lock` is what runs (training, workflow, figures, report), `requirements-dev.lock` what tests and lints on
-top. Versions come from pip's resolver on the machine at hand; what only another machine needs is pinned as well.
+top, `requirements-docs.lock` what builds the documentation's site. Versions come from pip's resolver on the machine at
+hand; what only another machine needs is pinned as well.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 ROOT = Path(__file__).resolve().parents[1]
-RUNTIME, DEVELOPMENT = "requirements.lock", "requirements-dev.lock"
+RUNTIME, DEVELOPMENT, DOCUMENTATION = "requirements.lock", "requirements-dev.lock", "requirements-docs.lock"
 PYTHONS = ("3.11", "3.12", "3.13")
 HEADERS = {
     RUNTIME: "What runs: training, workflow, figures, report.",
     DEVELOPMENT: f"What tests and lints, on top of {RUNTIME}.",
+    DOCUMENTATION: f"What builds the documentation's site, on top of {RUNTIME}.",
 }
 
 Pins = dict[str, Requirement]
@@ -87,13 +89,15 @@ def environments() -> list[dict[str, str]]:
     ]
 
 
-def roots() -> tuple[list[Requirement], list[Requirement]]:
-    """What pyproject.toml asks for: to run (the editable installation included), and on top to test and lint."""
+def roots() -> tuple[list[Requirement], list[Requirement], list[Requirement]]:
+    """What pyproject.toml asks for: to run (the editable installation included), to test and lint, for the site."""
     content = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project = content["project"]
     extras = project["optional-dependencies"]
     runtime = [*project["dependencies"], *extras["workflow"], *content["build-system"]["requires"]]
-    return [Requirement(line) for line in runtime], [Requirement(line) for line in extras["dev"]]
+    parts = (runtime, extras["dev"], extras["docs"])
+    runs, tests, site = ([Requirement(line) for line in part] for part in parts)
+    return runs, tests, site
 
 
 def read(name: str) -> Pins:
@@ -150,24 +154,28 @@ def resolve(wanted: Sequence[str], constraints: Iterable[Requirement]) -> dict[s
 
 
 def write(upgrade: Sequence[str] | None) -> None:
-    """Both locks; `upgrade`: names set free (an empty list frees all), None keeps every pin that fits."""
-    runtime, development = roots()
-    old = {**read(DEVELOPMENT), **read(RUNTIME)}
+    """All locks; `upgrade`: names set free (an empty list frees all), None keeps every pin that fits."""
+    runtime, development, documentation = roots()
+    everything = [*runtime, *development, *documentation]
+    old = {**read(DOCUMENTATION), **read(DEVELOPMENT), **read(RUNTIME)}
     freed = set(old) if upgrade == [] else {canonicalize_name(name) for name in upgrade or ()}
     unknown = freed - set(old)
     if unknown:
         sys.exit(f"not in a lock: {', '.join(sorted(unknown))}")
-    asked = [str(requirement) for requirement in [*runtime, *development]]
+    asked = [str(requirement) for requirement in everything]
     while True:
         found = resolve(asked, [pin for name, pin in old.items() if name not in freed])
         lines = {name: metadata.get("requires_dist") for name, metadata in found.items()}
-        needed = closure([*runtime, *development], lines.get)
+        needed = closure(everything, lines.get)
         elsewhere = [f"{needed[name].name}{needed[name].specifier}" for name in sorted(set(needed) - set(found))]
         if not elsewhere:
             break
         asked += elsewhere
-    to_run = closure(runtime, lines.get)
-    for lock, names in ((RUNTIME, set(to_run)), (DEVELOPMENT, set(needed) - set(to_run))):
+    to_run = set(closure(runtime, lines.get))
+    locks = {RUNTIME: to_run}
+    for lock, part in ((DEVELOPMENT, development), (DOCUMENTATION, documentation)):
+        locks[lock] = set(closure([*runtime, *part], lines.get)) - to_run
+    for lock, names in locks.items():
         # A local part (`+cpu`) names one machine's build.
         text = [f"{found[name]['name']}=={Version(found[name]['version']).public}\n" for name in sorted(names)]
         header = f"# {HEADERS[lock]} Written by `make lock`; Python {PYTHONS[0]} to {PYTHONS[-1]}.\n"
@@ -253,7 +261,7 @@ def files_in_index(names: Sequence[str]) -> dict[str, list[File]]:
 
 def check() -> None:
     """Ask for every pin whether each promised platform can install it."""
-    pins = {**read(DEVELOPMENT), **read(RUNTIME)}
+    pins = {**read(DOCUMENTATION), **read(DEVELOPMENT), **read(RUNTIME)}
     files = files_in_index(list(pins))
     found = {str(pin): platforms(pin, files[name]) for name, pin in pins.items()}
     lacking = [(pin, platform) for pin, kinds in found.items() for platform, kind in kinds.items() if not kind]
@@ -267,7 +275,7 @@ def check() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    writing = commands.add_parser("write", help="both locks from pyproject.toml")
+    writing = commands.add_parser("write", help="all locks from pyproject.toml")
     writing.add_argument("--upgrade", nargs="*", metavar="NAME", help="take the newest version of these, or of all")
     commands.add_parser("check", help="ask the index for files for every platform")
     arguments = parser.parse_args()

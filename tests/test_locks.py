@@ -28,7 +28,7 @@ def lock() -> ModuleType:
 
 def test_the_locks_are_the_closure_of_pyproject(lock: ModuleType) -> None:
     """Nothing is missing and nothing is left over: run `make lock` after an edit of pyproject.toml."""
-    to_run, to_test = lock.roots()
+    to_run, to_test, _ = lock.roots()
 
     def requires(name: str) -> list[str]:
         return metadata.requires(name) or []
@@ -40,12 +40,12 @@ def test_the_locks_are_the_closure_of_pyproject(lock: ModuleType) -> None:
 
 def test_pins_satisfy_every_requirement_of_the_project(lock: ModuleType) -> None:
     runtime, development = lock.read("requirements.lock"), lock.read("requirements-dev.lock")
-    to_run, to_test = lock.roots()
+    to_run, to_test, for_the_site = lock.roots()
     for wanted in to_run:
         assert wanted.specifier.contains(lock.version_of(runtime[wanted.name.lower()])), wanted
-    for wanted in to_test:
-        pins = {**runtime, **development}
-        assert wanted.specifier.contains(lock.version_of(pins[wanted.name.lower()])), wanted
+    for group, pins in ((to_test, development), (for_the_site, lock.read("requirements-docs.lock"))):
+        for wanted in group:
+            assert wanted.specifier.contains(lock.version_of({**runtime, **pins}[wanted.name.lower()])), wanted
 
 
 def test_what_tests_and_lints_is_not_installed_to_run(lock: ModuleType) -> None:

@@ -70,7 +70,7 @@ class Run:
 
     @property
     def cell(self) -> str:
-        """What was trained: <domain>/<task>/<sharing>/<algorithm>[-<variant>]."""
+        """What was trained: `<domain>/<task>/<sharing>/<algorithm>[-<variant>]`."""
         return str(self._document["cell"])
 
     @property
@@ -159,7 +159,7 @@ class Run:
 
 
 def runs(root: str | Path, cell: str = "*", *, trust: bool = False) -> list[Run]:
-    """The finished runs below a folder: results/<suite>, or the `out` of training; by cell, digest and seed.
+    """The finished runs below a folder: `results/<suite>`, or the `out` of training; by cell, digest and seed.
 
     cell: a pattern such as "mamujoco/*/full/*", in which * stands for any text. trust: as for `Run`.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TensorBoard(Callback):
-    """Writes every column of iterations.csv and the mean of every evaluation to <folder>/seed-<k>, by steps.
+    """Writes every column of iterations.csv and the mean of every evaluation to `<folder>/seed-<k>`, by steps.
 
     Needs the tensorboard package.
     """
