@@ -1,4 +1,4 @@
-"""Two agents choose one of three numbers, and earn it if they agree."""
+"""Two agents see one of four signals, and earn 1 if both name it."""
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
@@ -11,22 +11,23 @@ import fp3o
 class Agree(ParallelEnv):
     metadata = {"name": "agree"}
     possible_agents = ["left", "right"]
+    sight, names = Box(0.0, 1.0, (4,)), Discrete(4)
 
     def observation_space(self, agent):
-        return Box(0.0, 1.0, (1,))
+        return self.sight
 
     def action_space(self, agent):
-        return Discrete(3)
+        return self.names
 
     def see(self):
-        return {agent: np.ones(1, np.float32) for agent in self.possible_agents}
+        return {agent: np.eye(4, dtype=np.float32)[self.signal] for agent in self.possible_agents}
 
     def reset(self, seed=None, options=None):
-        self.agents = list(self.possible_agents)
+        self.agents, self.signal = list(self.possible_agents), np.random.default_rng(seed).integers(4)
         return self.see(), {agent: {} for agent in self.agents}
 
     def step(self, actions):
         everyone, self.agents = self.agents, []
-        reward = float(actions["left"]) if actions["left"] == actions["right"] else 0.0
+        reward = float(all(actions[agent] == self.signal for agent in everyone))
         over, late = dict.fromkeys(everyone, True), dict.fromkeys(everyone, False)
         return self.see(), dict.fromkeys(everyone, reward), over, late, {agent: {} for agent in everyone}

@@ -110,7 +110,9 @@ def environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> C
                 raise UserError(f"{where}: unknown setting {key!r}; allowed: {', '.join((*fields, *options))}")
             field, part = (fields[key], parts[0]) if key in fields else (options[key], parts[1])
             part[key] = field.parse(value, where)
-        location = f"{path}:{factory.__qualname__}"
+        # A module of a package is found by its name, which its relative imports need.
+        module = factory.__module__ if "." in factory.__module__ else path
+        location = f"{module}:{factory.__qualname__}"
         ADDED.environments[name] = AddedEnvironment(location, *parts, file, digest)
         KNOWN_ENVIRONMENTS[name] = KnownEnvironment(location, "")
         return factory

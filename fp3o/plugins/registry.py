@@ -30,7 +30,7 @@ class AddedEnvironment:
     """An environment of a plug-in: a task of the domain pettingzoo."""
 
     location: str
-    """`<file>.py:<factory>`, for the processes that build it."""
+    """`<file>.py:<factory>` or, in a package, `<module>:<factory>`: for the processes that build it."""
     settings: Mapping[str, Any]
     options: Mapping[str, Any]
     file: str

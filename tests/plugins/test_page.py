@@ -24,7 +24,7 @@ def test_the_page_shows_the_files(name: str) -> None:
 def test_the_suite_is_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
     suite = config.load_suite(str(EXAMPLES / "shy.yaml"))
     labels = [plan.cell.label for plan, _ in suite.runs()]
-    assert labels == ["mappo", "shy", "mappo", "shy", "shy-shyness-0", "shy-shyness-1", "shy-shyness-10"]
+    assert labels == [*["mappo", "shy"] * 3, "shy-shyness-0", "shy-shyness-1", "shy-shyness-10"]
     plan, _ = suite.run("matrix/climbing/full/shy-shyness-10")
     assert (plan.settings.epochs, vars(plan.settings)["shyness"]) == (4, 10.0)
     with pytest.raises(SystemExit) as left:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,8 +16,9 @@ import fp3o
 from fp3o import cli, config
 from fp3o.config import Cell, resolve
 from fp3o.envs import make
+from fp3o.envs.pettingzoo.factory import load_factory, located
 from fp3o.plugins import loading
-from fp3o.plugins.loading import load_file
+from fp3o.plugins.loading import load_file, source_digest
 from fp3o.plugins.registry import ADDED
 from fp3o.training.randomness import Draws
 
@@ -128,21 +127,30 @@ def test_a_notebook_may_declare_a_name_again_and_a_file_the_same(shy: Path, tmp_
 
 
 def test_plugins_of_installed_packages(
-    shy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken() -> None:
-        raise ImportError("no module named shyness")
-
-    package = SimpleNamespace(name="timid")
-    entries = [
-        SimpleNamespace(name="bad", dist=package, load=broken),
-        SimpleNamespace(name="shy", dist=package, load=lambda: load_file(shy)),
-    ]
-    monkeypatch.setattr(metadata, "entry_points", lambda group: entries if group == "fp3o.plugins" else [])
+    """A package as pip leaves it: its entry points are loaded by themselves, one that fails is left out."""
+    for folder in ("timid_1", "timid-1.0.dist-info"):
+        (tmp_path / folder).mkdir()
+    write("timid-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: timid\nVersion: 1.0\n")
+    write("timid-1.0.dist-info/entry_points.txt", "[fp3o.plugins]\nbad = timid_1.none\nrule = timid_1.rule\n")
+    write("timid_1/__init__.py", "")
+    write("timid_1/amount.py", "EPOCHS = 3\n")
+    rule = "@fp3o.algorithm('timid')\ndef timid(context):\n    yield fp3o.Turn(EPOCHS)\n"
+    game = "@fp3o.environment('timid-game')\ndef game():\n    return EPOCHS\n"
+    write("timid_1/rule.py", f"import fp3o\nfrom .amount import EPOCHS\n{rule}\n{game}")
+    monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(loading, "_WAITING", ["fp3o.plugins"])
-    assert "shy" in config.algorithms()
-    line = "fp3o: plug-in bad of timid is left out: ImportError: no module named shyness\n"
+    assert "timid" in config.algorithms()
+    line = "fp3o: plug-in bad of timid is left out: ModuleNotFoundError: No module named 'timid_1.none'\n"
     assert capsys.readouterr().err == line
+    assert "timid" in config.algorithms()  # asked once more, nothing is loaded twice
+    before = source_digest(tmp_path / "timid_1" / "rule.py")
+    assert ADDED.algorithms["timid"].digest == before
+    write("timid_1/amount.py", "EPOCHS = 4\n")
+    assert source_digest(tmp_path / "timid_1" / "rule.py") != before
+    assert located("timid-game") == "timid_1.rule:game"
+    assert load_factory(located("timid-game"), {})() == 3
 
 
 DECLARED = "import fp3o\n@fp3o.algorithm({0})\ndef rule({1}):\n    yield fp3o.Turn(1)\n"

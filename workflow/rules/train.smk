@@ -3,7 +3,7 @@
 # these rules may start weeks of work again. What a run depends on is in its path, as a digest.
 # Commands are made when a job starts, so they may use names of this file, but no variable of a loop.
 CELLS = "|".join(re.escape(resolved.cell.id) for resolved, _ in planned)
-TRAINED = "{wildcards.cell:q} --suite " + SUITE_ARGUMENT + " --seeds {wildcards.seeds} --digest {wildcards.digest}"
+TRAINED = f"{{wildcards.cell:q}} --suite {SUITE_ARGUMENT} --seeds {{wildcards.seeds}} --digest {{wildcards.digest}}"
 # Both write to the log; what fails leaves its exit code there.
 MARK = (
     f" && {PYTHON} -m fp3o.workflow.blocks {TRAINED} --mark {{output:q}} >> {{log:q}} 2>&1"
