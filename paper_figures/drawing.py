@@ -225,14 +225,18 @@ def note_missing(axes: Axes, cells: Sequence[CellRuns]) -> None:
 def label_axes(
     grid: Sequence[Sequence[Axes]], filled: Sequence[Sequence[bool]], metrics: Sequence[Sequence[str]]
 ) -> None:
-    """Steps under the lowest panel with data of every column, the metric beside the first one of every row."""
+    """Steps under the lowest panel with data of every column, the metric beside every row's first one and wherever it
+    changes."""
     for x in range(max(map(len, filled))):
         drawn = [y for y, row in enumerate(filled) if x < len(row) and row[x]]
         if drawn:
             grid[drawn[-1]][x].set_xlabel("environment steps (millions)")
-    for y, row in enumerate(filled):
-        if any(row):
-            grid[y][row.index(True)].set_ylabel(METRIC_NAMES[metrics[y][row.index(True)]])
+    for row, axes_of_row, names in zip(filled, grid, metrics, strict=True):
+        last = None
+        for has_data, axes, metric in zip(row, axes_of_row, names, strict=True):
+            if has_data and metric != last:
+                axes.set_ylabel(METRIC_NAMES[metric])
+                last = metric
 
 
 def joint_legend(figure: Figure, grid: Iterable[Axes]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -19,7 +20,7 @@ from fp3o.report.page import figures_of, page
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
-from paper_figures.drawing import COLUMN, WIDTH
+from paper_figures.drawing import COLUMN, WIDTH, label_axes, panels
 
 ARTEFACTS = [artefact for artefact in config.load_suite("paper").artefacts if artefact.kind == "figure"]
 FIGURES = [artefact.name for artefact in ARTEFACTS]
@@ -221,6 +222,14 @@ def test_steps_stand_under_the_lowest_panel_with_data(drawn: Drawn) -> None:
     drawn("figure-mamujoco")
     labelled = [axes.get_title() for axes in drawn.figures["figure-mamujoco"].axes if axes.get_xlabel()]
     assert labelled == ["6-Agent HalfCheetah [6×1], full sharing"]
+
+
+def test_every_metric_is_named() -> None:
+    """Beside the first panel with data, and again where another metric begins."""
+    figure, grid = panels([[False, True, True, True]])
+    label_axes(grid, [[False, True, True, True]], [["return", "return", "win_rate", "win_rate"]])
+    assert [axes.get_ylabel() for axes in grid[0]] == ["", "return", "win rate (%)", ""]
+    plt.close(figure)
 
 
 def test_the_range_leaves_the_start_out(drawn: Drawn) -> None:
