@@ -53,26 +53,26 @@ lint: setup-dev
 FAST := not workflow and not slow and not slurm and not s3
 test: setup-dev
 	$(MAKE) -j 2 lint kernels
-	$(BIN)/pytest -n 2 -m "$(FAST)"
+	$(BIN)/pytest -n 2 --durations=25 -m "$(FAST)"
 
 # The simulators' machine code, compiled once for all test processes, beside the linters.
 kernels: setup-dev
 	$(BIN)/python tests/compile_kernels.py
 
 # Every domain and every rule with the real trainer: training, tables, figures, report.
-smoke: setup-dev
+smoke: setup
 	$(BIN)/snakemake --workflow-profile profiles/smoke
 	$(BIN)/fp3o status --suite smoke
 
 # DVC, edits and interruptions: the workflow with a trainer that takes no time.
 test-workflow: setup-dev
-	$(BIN)/pytest -n 2 -m workflow
+	$(BIN)/pytest -n 2 --durations=25 -m workflow
 
 # The tests as another processor would run them: without this one's vector instructions in torch, NumPy and numba.
 FEATURES = from numpy._core import _multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 test-generic: setup-dev
 	ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(FEATURES)')" \
-		$(BIN)/pytest -n 2 -m "$(FAST)"
+		$(BIN)/pytest -n 2 --durations=25 -m "$(FAST)"
 
 test-slow: setup-dev
 	$(BIN)/pytest -m "slow or slurm or s3"
