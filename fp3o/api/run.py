@@ -122,18 +122,21 @@ class Run:
         verify.read_verified(self.path, files=(records.EVALUATIONS, records.FINAL))
         return verify.read_tables(self.path, self._document)
 
-    def team(self, env: Any = None, *, seed: int = 0) -> Team:
+    def team(self, env: Any = None, *, seed: int = 0, checkpoint: str | Path | None = None) -> Team:
         """The trained policies.
 
         env: a PettingZoo ParallelEnv the team is to play in. Its spaces then say how observations are flattened and
         what actions look like (bounds of a Box …). It is only looked at, never reset or stepped.
         seed: of the randomness of actions that are not deterministic.
+        checkpoint: a file that the run kept on its way (`fp3o train --checkpoint-every`, `--keep-best`), whose policies
+        act instead of the last ones.
         """
         self._check_code()
         from fp3o.api.team import Team
         from fp3o.training.evaluate import trained
 
-        return Team(trained(self.path), self._document["environment"].get("agent_names"), env, seed)
+        policies = trained(self.path, None if checkpoint is None else Path(checkpoint))
+        return Team(policies, self._document["environment"].get("agent_names"), env, seed)
 
     def make_env(self, slots: int = 8, *, auto_reset: bool = True) -> BatchEnv:
         """A batch of environments as in training (`fp3o.BatchEnv`).

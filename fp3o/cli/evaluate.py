@@ -58,24 +58,23 @@ def evaluate(
 
 
 def summary(episodes: Sequence[Episode]) -> list[str]:
-    """Means over the episodes, with the spread over them and a 95 % interval of the mean."""
+    """A table of means over the episodes, with an interval of the mean and the spread over episodes."""
     from fp3o.statistics.intervals import mean_interval, summarise, wilson
 
-    lines = []
+    wins = [episode.won for episode in episodes if episode.won is not None]
+    rows = [("", "mean", "95 % of the mean", "deviation", "least … greatest")]
     for name, values in (
         ("return", [episode.total_return for episode in episodes]),
         ("return per agent", [episode.return_per_agent for episode in episodes]),
         ("length", [float(episode.length) for episode in episodes]),
     ):
         mean, deviation, count = summarise(values, "mean")
-        line = f"{name:<16}  {mean:.6g}"
-        if count > 1:
-            low, high, _ = mean_interval(values)
-            line += f" ± {deviation:.4g} over episodes, 95 % interval of the mean {low:.6g} … {high:.6g}"
-        lines.append(f"{line}, least {min(values):.6g}, greatest {max(values):.6g}")
-    wins = [episode.won for episode in episodes if episode.won is not None]
+        low, high, _ = mean_interval(values)
+        spread = (f"{low:.5g} … {high:.5g}", f"{deviation:.3g}") if count > 1 else ("–", "–")
+        rows.append((name, f"{mean:.6g}", *spread, f"{min(values):.5g} … {max(values):.5g}"))
     if wins:
         low, high, _ = wilson(sum(wins), len(wins))
-        rate = 100 * sum(wins) / len(wins)
-        lines.append(f"win rate          {rate:.1f} %, 95 % interval {100 * low:.1f} … {100 * high:.1f} %")
-    return lines
+        rate = f"{100 * sum(wins) / len(wins):.1f} %"
+        rows.append(("win rate", rate, f"{100 * low:.1f} … {100 * high:.1f} %", "", ""))
+    widths = [max(len(row[k]) for row in rows) for k in range(5)]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +40,7 @@ def continue_(
     document = read_verified(place, RunId.at(place))
     allow_code(run, document, trust)
     plans = longer(document, total_steps)
-    root = place.parents[5]
+    root = place.parents[5] if run.is_absolute() else Path(os.path.relpath(place.parents[5]))
     state, seeds = _kept(root, plans.old, document)
     chosen = next((config.load_suite(name) for name in config.suite_names() if _is_of(root, name)), None)
     roots = Roots(plans.new, seeds, chosen, None if chosen else root)
@@ -72,4 +73,4 @@ def _kept(root: Path, plan: config.Plan, document: dict[str, Any]) -> tuple[Path
 
 
 def _is_of(root: Path, suite: str) -> bool:
-    return root == (layout.suite_root(suite) / "runs").absolute()
+    return root.absolute() == (layout.suite_root(suite) / "runs").absolute()

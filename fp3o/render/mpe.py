@@ -33,6 +33,7 @@ class Scene(NamedTuple):
     """Landmark of every goal; empty in simple-spread."""
     word: NDArray[np.int64]
     """What is said about every goal."""
+    step: int
 
 
 def choose_backend() -> None:
@@ -43,8 +44,9 @@ def observe(env: BatchEnv, slot: int, actions: object) -> Scene:
     """The world of a slot."""
     state: dict[str, NDArray[Any]] = env.state_dict()
     none = np.empty((env.slots, 0), np.int64)
-    parts = (state["position"], state["landmark"], state.get("goal", none), state.get("word", none))
-    return Scene(*(part[slot].copy() for part in parts))
+    goal, word = (state.get(name, none)[slot].copy() for name in ("goal", "word"))
+    place, landmark = (state[name][slot].copy() for name in ("position", "landmark"))
+    return Scene(place, landmark, goal, word, int(state["lengths"][slot]))
 
 
 def steps_per_second(task: str, options: MpeOptions) -> float:
@@ -59,7 +61,7 @@ def frames(
     from PIL import Image, ImageDraw
 
     scale = _SMOOTH * min(width, height) / _SIDE
-    for step, scene in enumerate(scenes):
+    for scene in scenes:
         picture = Image.new("RGB", (_SMOOTH * width, _SMOOTH * height), _GROUND)
         pen = ImageDraw.Draw(picture)
         places = _placed(scene.position, scale, width, height)
@@ -74,7 +76,7 @@ def frames(
             pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=_AGENTS[agent], outline=_INK)
             pen.text((x, y), str(agent), fill="white", anchor="mm", font_size=radius)
         said = [f"{agent} says {_word(word)}" for agent, word in zip(_SPEAKERS[task], scene.word.tolist(), strict=True)]
-        text = "   ".join([f"{task}  step {step}", *said])
+        text = "   ".join([f"{task}  step {scene.step}", *said])
         pen.text((4, 2), text, fill=_INK, font_size=9 * _SMOOTH)
         yield np.asarray(picture.resize((width, height), Image.Resampling.LANCZOS), np.uint8)
 

@@ -65,7 +65,7 @@ Run.score
 Run.seed
 Run.settings
 Run.status
-Run.team(self, env: Any = None, *, seed: int = 0) -> Team
+Run.team(self, env: Any = None, *, seed: int = 0, checkpoint: str | Path | None = None) -> Team
 Setting(default: Scalar, meaning: str = , least: float = -1e+38, greatest: float = 1e+38) -> None
 Setting.greatest
 Setting.least

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,10 @@ from fp3o.envs.interface import Episode, slot_seeds
 from fp3o.envs.matrix import GAMES
 from fp3o.envs.mpe import TASKS
 from fp3o.envs.options import MatrixOptions, MpeOptions
+from fp3o.errors import UserError
 from fp3o.render import matrix, mpe
 from fp3o.render.films import Film, Shape, grid, tiled
+from fp3o.render.pettingzoo import _picture
 from fp3o.runs import records
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -131,22 +134,23 @@ def test_environments_that_draw_themselves(drawn_meeting: Path, capsys: pytest.C
     """The film shows the very episodes of `fp3o evaluate`; one that cannot draw says so in a line."""
     settings = ("total_steps=160", "rollout_length=10", "rollout_threads=2", "minibatches=1", "evaluation_episodes=1")
     sets = [part for one in (*settings, "final_episodes=1") for part in ("--set", one)]
-    for name in ("Drawn", "Meeting"):
-        cell = f"pettingzoo/{name.lower()}/full/mappo"
-        more = ("--set", f"env=drawn_meeting:{name}", "--seeds", "0", "--out", "runs")
-        assert call("train", cell, *sets, *more, "--device", "cpu", "--path", "eager") == 0
-    drawn, plain = sorted(path.parent for path in Path("runs").rglob(records.RUN))
+    more = ("--set", "env=drawn_meeting:Drawn", "--seeds", "0", "--out", "runs", "--device", "cpu", "--path", "eager")
+    assert call("train", "pettingzoo/drawn/full/mappo", *sets, *more) == 0
+    [drawn] = (path.parent for path in Path("runs").rglob(records.RUN))
     assert call("render", str(drawn), "--out", "film.png") == 2
     assert "--trust allows it" in capsys.readouterr().err
     size = ("--width", "42", "--height", "6", "--every", "1", "--trust")
     assert call("render", str(drawn), "--out", "film.png", *size) == 0
     told = capsys.readouterr().out
     assert call("evaluate", str(drawn), "--episodes", "1", "--trust") == 0
-    value = capsys.readouterr().out.splitlines()[1].split()[1].rstrip(",")
+    value = capsys.readouterr().out.splitlines()[2].split()[1]
     assert f", return {value}, " in told
     assert {int((picture > 128).any(-1).any(0).sum()) for picture in film_of(Path("film.png"))} <= {6, 12}
-    assert call("render", str(plain), "--out", "film.png", *size) == 2
-    assert (
-        "render() of the environment fails with NotImplementedError ; allowed: an array [height, width, 3]"
-        in capsys.readouterr().err
-    )
+    game = importlib.import_module("drawn_meeting")
+    for env, words in (
+        (game.Meeting(), "fails with NotImplementedError"),
+        (game.Drawn(), "gives NoneType, no picture"),
+    ):
+        env.reset(seed=0)
+        with pytest.raises(UserError, match=words):
+            _picture(env, Shape(1, 42, 6))

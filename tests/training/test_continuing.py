@@ -10,6 +10,7 @@ import pytest
 from command import call
 from short_runs import StopAfter, documents, files, tiny_plan, train
 
+import fp3o
 from fp3o.config import Plan
 from fp3o.errors import UserError
 from fp3o.runs import checkpoint, layout, records
@@ -107,6 +108,11 @@ def test_checkpoints_on_the_way(tmp_path: Path) -> None:
         iteration = about["env_steps"] // each - 1
         played = evaluate_run(run, 2, seed, stream="evaluation", iteration=iteration, weights=kept / names[0])
         assert np.mean([one.return_per_agent for one in played]) == pytest.approx(about["return_per_agent"], rel=1e-6)
+    run = layout.run_directory(tmp_path / "a", plan, 0)
+    teams = [fp3o.Run(run).team(checkpoint=keeps[0].folder / "seed-0" / name) for name in names[1:]]
+    early, final, own_heads = (np.asarray(team._run.heads) for team in (*teams, fp3o.Run(run).team()))
+    assert np.array_equal(final, own_heads)
+    assert not np.array_equal(early, final)
     other = keeps[0].folder / "seed-1" / names[0]
     with pytest.raises(UserError, match="belongs to another run: its seed is 1"):
         evaluate_run(layout.run_directory(tmp_path / "a", plan, 0), 2, 0, weights=other)
