@@ -159,6 +159,10 @@ def _tensorboard() -> str:
     return _version("tensorboard")
 
 
+def _wandb() -> str:
+    return _version("wandb")
+
+
 def _git() -> str:
     found = shutil.which("git")
     if not found:
@@ -200,6 +204,7 @@ _CHECKS: tuple[tuple[str, bool, Callable[[], str], str], ...] = (
     ("DVC", False, _dvc, "pip install 'dvc>=3.60'; without it no remote of one's own and no `dvc repro`"),
     ("git", False, _git, "apt install git; without it run.json cannot name the commit"),
     ("TensorBoard", False, _tensorboard, "pip install tensorboard; CSV files are written in any case"),
+    ("Weights & Biases", False, _wandb, "pip install wandb; CSV files are written in any case"),
     ("rendering", False, _rendering, "apt install libegl1 libgl1-mesa-dri, or libosmesa6, to draw MuJoCo episodes"),
     ("browser", False, _chromium, "apt install chromium; only tests of the HTML report need it"),
 )
