@@ -191,6 +191,7 @@ artefacts:
     cells: [pettingzoo/agree/full/mappo, pettingzoo/agree/full/shy, matrix/two-step/none/shy-shyness-2]
   figure-shy: {kind: figure, caption: Shy learns, cells: [pettingzoo/agree/full/mappo, pettingzoo/agree/full/shy]}
 """
+CELLS = ("pettingzoo/agree/full/mappo", "pettingzoo/agree/full/shy", "matrix/two-step/none/shy-shyness-2")
 # What the workflow's rules call, in one process: torch and Matplotlib are imported once.
 PROGRAM = """
 import sys
@@ -219,9 +220,8 @@ def own_folder(folder: Path) -> Path:
 
 def test_an_own_algorithm_environment_and_suite_from_training_to_the_report(python: Path, tmp_path: Path) -> None:
     folder = own_folder(tmp_path / "research")
-    cells = ("pettingzoo/agree/full/mappo", "pettingzoo/agree/full/shy", "matrix/two-step/none/shy-shyness-2")
     lines = ["fp3o list algorithms --import shy.py"]
-    lines += [f"fp3o train {cell} --suite own.yaml --seeds 0-1 --device cpu --path eager" for cell in cells]
+    lines += [f"fp3o train {cell} --suite own.yaml --seeds 0-1 --device cpu --path eager" for cell in CELLS]
     lines += ["table --suite own.yaml --out results/own/tables"]
     lines += ["figure --suite own.yaml --artefact figure-shy --out results/own/figures"]
     lines += ["report --suite own.yaml --out results/own/report/index.html"]
@@ -258,6 +258,9 @@ def test_the_workflow_of_an_own_suite_from_a_wheel(python: Path, tmp_path: Path)
     assert "Shy" in (results / "report" / "index.html").read_text()
     assert (results / "figures" / "figure-shy.png").is_file()
     assert not (results / "failures.json").exists()
+    again = shell(str(python), "-P", "-m", "fp3o", "rerun", CELLS[0], "--suite", "own.yaml", "--dry-run", cwd=folder)
+    assert re.search(r"^retrain +1$", again, re.MULTILINE)
+    assert shell(str(python), "-P", "-m", "fp3o", "status", "--suite", "own.yaml", cwd=folder) == "6 done\n"
     # An edited plug-in is another run; cells that do not use it keep theirs.
     with (folder / "shy.py").open("a") as file:
         file.write("# edited\n")

@@ -45,8 +45,10 @@ def prune(
     """List (and with --delete remove) superseded and replaced runs, leftovers and stored objects nothing needs."""
     from fp3o.workflow.prune import prune as superseded
 
-    config.repository()
-    lines = superseded(config.load_suite(suite), delete)
+    chosen = config.load_suite(suite)
+    if not chosen.own:
+        config.repository()
+    lines = superseded(chosen, delete)
     print("\n".join(lines) if lines else "nothing to prune")
     return 0
 

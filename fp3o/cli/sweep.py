@@ -47,25 +47,29 @@ def rerun(
 
     from fp3o.workflow.blocks import RETRAIN, blocks_of
 
-    home = config.repository()
+    chosen = config.load_suite(suite)
+    home = Path.cwd() if chosen.own else config.repository()
     if find_spec("snakemake") is None:
         raise UserError("Snakemake is not installed: pip install 'snakemake>=9.10'")
 
-    chosen = config.load_suite(suite)
     name = config.Cell.parse(cell).id
     blocks = [block for block in blocks_of(chosen, name) if seed is None or seed in block.seeds]
     if not blocks:
         _, seeds = chosen.run(name)
         raise UserError(f"seed {seed} of {name} is not in suite {suite}; allowed: {config.seeds_text(seeds)}")
-    # Snakemake runs in the repository's folder and knows files by their names from there.
+    # Snakemake runs in the repository's folder (or the user's own) and knows files by their names from there.
     folder = Path("results") / chosen.name
-    argument = suite if suite == chosen.name else chosen.file
     marks = [str(folder / block.next_mark(RETRAIN).relative_to(block.root)) for block in blocks]
     for targets in (marks, [str(folder / "cells" / f"{name}.json")]):
         # Targets first: several of Snakemake's options swallow what follows them.
-        command = ["snakemake", *targets, "--config", f"suite={argument}", *(("--dry-run",) if dry_run else ())]
+        command = ["snakemake", *targets]
+        if not (home / "Snakefile").is_file():
+            command += ["--snakefile", str(config.data_root() / "Snakefile")]
+        command += ["--config", f"suite={chosen.argument}", *(("--dry-run",) if dry_run else ())]
         print(shlex.join(command), flush=True)
-        code = subprocess.run([sys.executable, "-m", *command], check=False, cwd=home).returncode
+        # In a folder of the user's, files there are not to be imported instead of modules.
+        python = [sys.executable, *(("-P",) if chosen.own else ())]
+        code = subprocess.run([*python, "-m", *command], check=False, cwd=home).returncode
         if code:
             return code
     return 0

@@ -110,9 +110,14 @@ class Suite:
         return {cell.id: (resolve(cell, suite=self), tuple(sorted(s))) for cell, s in seeds.items()}
 
     @property
+    def own(self) -> bool:
+        """Whether it is a file of the user's; its results lie in the current folder."""
+        return self.argument not in ("", self.name)
+
+    @property
     def place(self) -> str:
         """Its file, for readers."""
-        return f"benchmarks/suites/{self.name}.yaml" if self.argument in ("", self.name) else self.argument
+        return self.argument if self.own else f"benchmarks/suites/{self.name}.yaml"
 
     @property
     def of_the_paper(self) -> bool:
