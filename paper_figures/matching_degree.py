@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fp3o.config import SHARINGS, Cell
-from fp3o.statistics.claims import matching
 from fp3o.statistics.intervals import wilson
+from fp3o.statistics.matching import matching
 from fp3o.statistics.published import task_title
 from paper_figures.drawing import SMALL, SOFT, WIDTH, Request, empty, joint_legend, save
 

@@ -9,9 +9,9 @@ from fp3o.config import Cell, Suite, algorithm_title
 from fp3o.statistics import facts
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
-from fp3o.statistics.digits import decimals
+from fp3o.statistics.digits import decimals, fixed
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
-from fp3o.statistics.tables import Entry, fixed
+from fp3o.statistics.table import Entry
 
 VERDICTS = ("consistent", "undecided", "differs (ours higher)", "differs (ours lower)", "not compared", "not run")
 

@@ -17,7 +17,7 @@ from fp3o import config
 from fp3o.config import Cell, Suite
 from fp3o.errors import UserError
 from fp3o.statistics import plain, published
-from fp3o.statistics.claims import Claim, ClaimVerdict, Finding
+from fp3o.statistics.findings import Claim, ClaimVerdict, Finding
 from fp3o.statistics.suites import as_command, csv_text, write
 
 COLUMNS = (

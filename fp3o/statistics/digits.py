@@ -14,3 +14,11 @@ def decimals(domain: str, values: Iterable[float]) -> int:
     if largest == 0 or largest >= 100 or (domain in DOMAINS and DOMAINS[domain].published):
         return 1
     return min(9, max(1, 2 - math.floor(math.log10(largest))))
+
+
+def fixed(value: float | None, digits: int = 1) -> str:
+    """A number with this many decimals; "" for None, NaN and infinities; never `-0.0`."""
+    if value is None or not math.isfinite(value):
+        return ""
+    text = f"{value:.{digits}f}"
+    return text[1:] if text.startswith("-") and not text.strip("-0.") else text

@@ -17,13 +17,15 @@ import numpy as np
 from fp3o.config import Cell
 from fp3o.envs.domains import published_domains
 from fp3o.statistics import aggregate, cost, own, published
-from fp3o.statistics.claims import ledger, scores_of
+from fp3o.statistics.claims import ledger
 from fp3o.statistics.columns import CONTROL
+from fp3o.statistics.findings import scores_of
 from fp3o.statistics.intervals import Interval
 from fp3o.statistics.ranks import Agreement, RankRow, agreement
 from fp3o.statistics.scores import CellRuns, scoring_of
 from fp3o.statistics.suites import SuiteRuns, as_command, load, parser, write
-from fp3o.statistics.tables import Entry, build
+from fp3o.statistics.table import Entry
+from fp3o.statistics.tables import build
 
 METRICS = {
     "interquartile_mean": aggregate.interquartile_mean,

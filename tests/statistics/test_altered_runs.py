@@ -18,6 +18,8 @@ from fp3o.runs.verify import RunId, read_verified
 from fp3o.statistics import export, scores, tables
 from fp3o.statistics.scores import Planned
 from fp3o.statistics.suites import SuiteRuns
+from fp3o.statistics.table import Row, Table
+from fp3o.statistics.table_text import to_latex
 from fp3o.workflow import manifest
 
 CELL = "mpe/simple-reference/full/fp3o"
@@ -187,9 +189,9 @@ def test_a_seed_without_a_score_has_its_rows(tmp_path: Path, write_run: Any) -> 
 
 
 def test_captions_are_text_not_commands() -> None:
-    row = tables.Row("full", "a & b", "", "", ())
-    table = tables.Table("name", r"\input{/etc/passwd} 5 % of $x_1$ #~^", (), (), (row,), label=r"a}\input{b}")
-    text = tables.to_latex(table)
+    row = Row("full", "a & b", "", "", ())
+    table = Table("name", r"\input{/etc/passwd} 5 % of $x_1$ #~^", (), (), (row,), label=r"a}\input{b}")
+    text = to_latex(table)
     assert r"\input" not in text
     assert r"\textbackslash{}input\{/etc/passwd\} 5 \% of \$x\_1\$ \#\textasciitilde{}\textasciicircum{}" in text
     assert r"a \& b" in text

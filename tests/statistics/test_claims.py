@@ -9,8 +9,10 @@ import pytest
 from scipy import stats
 
 from fp3o import config
-from fp3o.statistics import claims, cost
-from fp3o.statistics.claims import CLAIMS, Finding
+from fp3o.statistics import claims, cost, findings, matching
+from fp3o.statistics.claims import CLAIMS
+from fp3o.statistics.findings import Finding, rank_sum
+from fp3o.statistics.matching import MATCHING_SIZES, trend
 from fp3o.statistics.suites import SuiteRuns
 
 CHEETAH = "mamujoco/halfcheetah-6x1/full"
@@ -40,8 +42,9 @@ def test_every_cell_a_claim_needs_is_in_the_suite(tmp_path: Path, monkeypatch: p
         asked.append(cell)
         return []
 
-    monkeypatch.setattr(claims, "scores_of", scores_of)
-    monkeypatch.setattr(claims, "degrees", scores_of)
+    for module in (claims, findings):
+        monkeypatch.setattr(module, "scores_of", scores_of)
+    monkeypatch.setattr(matching, "degrees", scores_of)
     for claim in CLAIMS:
         claim.test(data)
     assert len(set(asked)) > 100
@@ -50,17 +53,17 @@ def test_every_cell_a_claim_needs_is_in_the_suite(tmp_path: Path, monkeypatch: p
 
 def test_rank_sum_of_one_row_is_mann_whitney() -> None:
     a, b = [5.0, 6.0, 7.0, 3.5, 9.0], [1.0, 2.0, 4.0, 3.0, 6.5]
-    chance, p = claims.rank_sum([(a, b)])
+    chance, p = rank_sum([(a, b)])
     expected = stats.mannwhitneyu(a, b, method="asymptotic", use_continuity=False)
     assert chance == pytest.approx(expected.statistic / 25)
     assert p == pytest.approx(expected.pvalue)
-    assert claims.rank_sum([([1.0, 1.0], [1.0, 1.0])]) == (0.5, 1.0)
+    assert rank_sum([([1.0, 1.0], [1.0, 1.0])]) == (0.5, 1.0)
 
 
 def test_rank_sum_pools_rows_without_comparing_across_them() -> None:
     """Two rows at very different levels, in each a small consistent lead."""
     rows = [([11.0, 12, 13, 14, 15], [1.0, 2, 3, 4, 5]), ([1011.0, 1012, 1013, 1014, 1015], [1001.0, 1002, 3, 4, 5])]
-    chance, p = claims.rank_sum(rows)
+    chance, p = rank_sum(rows)
     assert chance == 1.0
     assert p == pytest.approx(2 * stats.norm.sf(25 / (2 * 25 * 11 / 12) ** 0.5))
 
@@ -113,7 +116,7 @@ def test_divergence_along_the_turns(tmp_path: Path, write_run: Any) -> None:
 
 
 def test_matching_degree_trend(tmp_path: Path, write_run: Any) -> None:
-    for size, share in zip(claims.MATCHING_SIZES, (0.5, 0.6, 0.8, 0.95), strict=True):
+    for size, share in zip(MATCHING_SIZES, (0.5, 0.6, 0.8, 0.95), strict=True):
         columns = {"match": lambda i, share=share: float(i <= 40 * share)}
         write_run(tmp_path, f"mamujoco/reacher-2x1/none/fp3o-rollout-{size}", 0, -40.0, suite="paper", columns=columns)
     found = finding("C8", tmp_path)
@@ -122,8 +125,8 @@ def test_matching_degree_trend(tmp_path: Path, write_run: Any) -> None:
 
 def test_trend_by_hand() -> None:
     """10/20 and 16/20 at doses 0 and 1 is the two-sample z test with pooled variance: z = 0.3/√(0.65·0.35·0.1)."""
-    assert claims.trend([(10, 20), (16, 20)], [0.0, 1.0]) == pytest.approx(0.3 / (0.65 * 0.35 * 0.1) ** 0.5)
-    assert claims.trend([(20, 20), (20, 20)], [0.0, 1.0]) == 0.0
+    assert trend([(10, 20), (16, 20)], [0.0, 1.0]) == pytest.approx(0.3 / (0.65 * 0.35 * 0.1) ** 0.5)
+    assert trend([(20, 20), (20, 20)], [0.0, 1.0]) == 0.0
 
 
 def test_spread_over_seeds(tmp_path: Path, write_run: Any) -> None:

@@ -17,6 +17,7 @@ from fp3o.report import __main__ as report
 from fp3o.statistics import paired, scorecard, tables
 from fp3o.statistics.digits import decimals
 from fp3o.statistics.suites import SuiteRuns
+from fp3o.statistics.table_text import to_csv, to_latex, to_markdown
 from paper_figures import __main__ as one_figure
 
 SUITE = """
@@ -84,7 +85,7 @@ def data(root: Path) -> SuiteRuns:
 def test_two_environments_stand_in_one_table_and_never_in_one_row(
     data: SuiteRuns, tmp_path: Path, write_run: Any
 ) -> None:
-    text = tables.to_markdown(tables.build(data, data.suite.artefact("table-mine")))
+    text = to_markdown(tables.build(data, data.suite.artefact("table-mine")))
     assert "the pettingzoo simple-spread engine, revision 1 (simple-spread); the pettingzoo pursuit engine" in text
     for algorithm, engine in (("mappo", "one"), ("happo", "two")):
         changes = {"environment": {"engine": engine}}
@@ -98,20 +99,20 @@ def test_small_returns_are_ranked_and_printed_with_their_digits(data: SuiteRuns)
     table = tables.build(data, data.suite.artefact("table-mine"))
     small, large = table.rows
     assert [(entry.bold, entry.underline) for entry in small.entries] == [(False, False), (True, False), (False, True)]
-    line = tables.to_markdown(table).splitlines()[4]
+    line = to_markdown(table).splitlines()[4]
     assert "0.0205 ± 0.0001 (n = 4)" in line
     assert "**0.0262** ± 0.0001 (n = 4)<br>+0.0057 [0.0057, 0.0058] better" in line
     assert "<u>0.0207</u> ± 0.0009 (n = 4)<br>+0.0002 [-0.0013, 0.0017] equivalent" in line
     assert [entry.bold for entry in large.entries] == [False, False, False]  # one was not run
-    assert "51.2 ± 8.5" in tables.to_markdown(table)
-    assert r"\textbf{0.0262}\tiny{$\pm$0.0001}" in tables.to_latex(table)
+    assert "51.2 ± 8.5" in to_markdown(table)
+    assert r"\textbf{0.0262}\tiny{$\pm$0.0001}" in to_latex(table)
     assert [decimals("matrix", [value]) for value in (0.0205, 0.94, 7.5, 94.2, 4000.0, 0.0)] == [4, 3, 2, 1, 1, 1]
     assert decimals("mpe", [0.5]) == 1  # as in the paper
 
 
 def test_the_baseline_is_compared_seed_by_seed(data: SuiteRuns) -> None:
     table = tables.build(data, data.suite.artefact("table-mine"))
-    rows = {(row["task"], row["algorithm"]): row for row in csv.DictReader(io.StringIO(tables.to_csv(table)))}
+    rows = {(row["task"], row["algorithm"]): row for row in csv.DictReader(io.StringIO(to_csv(table)))}
     lost = rows["pursuit", "happo"]
     test = scipy.stats.ttest_rel(SCORES["pursuit", "happo"], SCORES["pursuit", "mappo"])
     low, high = test.confidence_interval(0.95)

@@ -13,7 +13,7 @@ import pytest
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.statistics import cost, export, published, scorecard
-from fp3o.statistics.claims import Finding
+from fp3o.statistics.findings import Finding
 from fp3o.statistics.suites import SuiteRuns
 
 CHEETAH = "mamujoco/halfcheetah-6x1/full"

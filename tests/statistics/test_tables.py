@@ -13,7 +13,10 @@ import pytest
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.statistics import published, tables
+from fp3o.statistics.digits import fixed
 from fp3o.statistics.suites import SuiteRuns
+from fp3o.statistics.table import Table
+from fp3o.statistics.table_text import to_csv, to_latex, to_markdown
 
 CHEETAH = "mamujoco/halfcheetah-6x1/full"
 
@@ -46,12 +49,12 @@ def data(runs: Path) -> SuiteRuns:
     return SuiteRuns(config.load_suite("paper"), runs)
 
 
-def build(data: SuiteRuns, name: str) -> tables.Table:
+def build(data: SuiteRuns, name: str) -> Table:
     return tables.build(data, data.suite.artefact(name))
 
 
-def lines_of(table: tables.Table) -> dict[str, dict[str, str]]:
-    rows = csv.DictReader(io.StringIO(tables.to_csv(table)))
+def lines_of(table: Table) -> dict[str, dict[str, str]]:
+    rows = csv.DictReader(io.StringIO(to_csv(table)))
     return {f"{row['domain']}/{row['task']}/{row['sharing']}/{row['algorithm']}": row for row in rows}
 
 
@@ -61,7 +64,7 @@ def test_rows_and_columns_are_the_papers_plus_the_control(data: SuiteRuns) -> No
     assert table.controls == ("mappo-10-epochs",)
     keys = [tuple(row.entries[0].cell.split("/")[:3]) for row in table.rows]
     assert keys == list(dict.fromkeys(tuple(entry.cell.split("/")[:3]) for entry in published.table("mamujoco")))
-    assert "MAPPO (10 epochs) — ours" in tables.to_markdown(table)
+    assert "MAPPO (10 epochs) — ours" in to_markdown(table)
     assert build(data, "table-mpe").columns == ("fp3o", "happo", "mappo", "a2po")
 
 
@@ -75,7 +78,7 @@ def test_rows_that_the_approximation_table_repeats_keep_difficulty_and_agents(da
 
 def test_difficulty_and_agents_stand_in_markdown_where_the_paper_has_them(data: SuiteRuns) -> None:
     def lines(name: str) -> list[list[str]]:
-        return [line.strip("| ").split(" | ") for line in tables.to_markdown(build(data, name)).splitlines()]
+        return [line.strip("| ").split(" | ") for line in to_markdown(build(data, name)).splitlines()]
 
     smac, mamujoco, mpe = lines("table-smac"), lines("table-mamujoco"), lines("table-mpe")
     assert smac[2][:3] == ["Sharing", "Task", "Difficulty"]
@@ -103,14 +106,14 @@ def test_a_row_with_a_hole_is_not_ranked_and_says_what_is_missing(data: SuiteRun
     assert lines["mamujoco/reacher-2x1/full/mappo"]["verdict"] == "not run"
     assert lines["mamujoco/reacher-2x1/full/mappo"]["ours"] == ""
     assert lines["mamujoco/reacher-2x1/full/fp3o"]["mark"] == ""
-    text = tables.to_markdown(table)
+    text = to_markdown(table)
     assert "-33.5 ± 1.3 (n = 4/5)<br>paper -32.7 ± 5.8<br>" in text
     assert "-35.0 ± 1.6 (n = 5, 1 diverged)" in text
     assert "not run<br>paper -45.4 ± 11.3" in text
     assert "Seeds missing: mamujoco/reacher-2x1/full/fp3o (n = 4/5)." in text
     assert "Diverged seeds, scored by their last evaluations: mamujoco/reacher-2x1/full/happo (1)." in text
     assert "7 of 90 cells run." in text
-    assert r"-33.5\tiny{$\pm$1.3}\,\tiny{(n = 4/5)}" in tables.to_latex(table)
+    assert r"-33.5\tiny{$\pm$1.3}\,\tiny{(n = 4/5)}" in to_latex(table)
 
 
 def test_mpe_is_scored_per_agent_on_the_final_episodes(data: SuiteRuns) -> None:
@@ -120,11 +123,11 @@ def test_mpe_is_scored_per_agent_on_the_final_episodes(data: SuiteRuns) -> None:
 
 
 def test_the_engine_is_named_and_never_mixed(data: SuiteRuns, tmp_path: Path, write_run: Any) -> None:
-    assert "mamujoco: simulated by the mamujoco engine, revision" in tables.to_markdown(build(data, "table-mamujoco"))
+    assert "mamujoco: simulated by the mamujoco engine, revision" in to_markdown(build(data, "table-mamujoco"))
     write_run(tmp_path, "smac/3s5z/full/fp3o", 0, 90.0, suite="paper")
     table = build(SuiteRuns(data.suite, tmp_path), "table-smac")
-    assert "simulated by the embedded engine, revision" in tables.to_markdown(table)
-    assert "embedded engine is not StarCraft II" in tables.to_latex(table)
+    assert "simulated by the embedded engine, revision" in to_markdown(table)
+    assert "embedded engine is not StarCraft II" in to_latex(table)
     changed = {"environment": {"engine": "starcraft2"}}
     write_run(tmp_path, "smac/3s5z/full/mappo", 0, 90.0, suite="paper", changes=changed)
     with pytest.raises(UserError, match="would mix engines"):
@@ -135,7 +138,7 @@ def test_a_small_budget_is_not_compared_with_the_paper(tmp_path: Path, write_run
     cell = "mpe/simple-speaker-listener/none/fp3o"
     write_run(tmp_path, cell, 0, -20.0, suite="quick")
     quick = config.load_suite("quick")
-    text = tables.to_markdown(build(SuiteRuns(quick, tmp_path), "table-mpe"))
+    text = to_markdown(build(SuiteRuns(quick, tmp_path), "table-mpe"))
     assert re.search(r"\(n = 1/2\)<br>paper -\d+\.\d ± \d+\.\d<br>not compared", text)
     steps = config.resolve(config.Cell.parse(cell), suite=quick).settings.total_steps
     assert f"total_steps 2000000 → {steps} (suite quick)" in text
@@ -145,7 +148,7 @@ def test_ties_and_seconds() -> None:
     assert tables.marks([100.0, 96.9, 100.0, 96.9]) == ["bold", "", "bold", ""]
     assert tables.marks([90.6, 53.1, 87.5, 87.5]) == ["bold", "", "underline", "underline"]
     assert tables.marks([1.04, 1.0, 0.5]) == ["bold", "bold", ""]  # equal as printed
-    assert tables.fixed(-0.04) == "0.0"
+    assert fixed(-0.04) == "0.0"
 
 
 def test_same_bytes_again(runs: Path, tmp_path: Path) -> None:
@@ -161,7 +164,7 @@ def test_same_bytes_again(runs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["table-mamujoco", "table-smac", "table-mpe", "table-approximation"])
 def test_latex_is_balanced(data: SuiteRuns, name: str) -> None:
     """Braces close, every row has as many columns as the table, and nothing non-ASCII or unescaped is left."""
-    text = tables.to_latex(build(data, name))
+    text = to_latex(build(data, name))
     assert text.count("{") == text.count("}")
     rows = [line.split("{Full Param. Sharing}")[-1] for line in text.splitlines() if line.endswith(r"\\")]
     assert len({row.count("&") for row in rows}) == 1

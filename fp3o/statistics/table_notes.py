@@ -1,0 +1,111 @@
+"""The notes under a table: scoring rule, engine, missing and diverged seeds, deviations, errata, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fp3o.config import Cell, algorithm_title
+from fp3o.config import Row as CellRow
+from fp3o.envs.domains import DOMAINS
+from fp3o.statistics import published as paper
+from fp3o.statistics.scores import CellRuns, engine_of, scoring_of
+from fp3o.statistics.table import Table
+
+# Notes on published numbers: LaTeX label of the table, beginning of the cell ids concerned, text. More of them are in
+# docs/deviations.md.
+REMARKS = (
+    (
+        "table_MAMuJoCo_results",
+        "mamujoco/walker2d-2x3/partial",
+        "Erratum: the paper underlines HAPPO (2717.4) as second on 2-Agent Walker under partial sharing; its MAPPO "
+        "(2748.7) is second.",
+    ),
+    (
+        "table_appendix_approximation_analysis",
+        "smac/6h_vs_8z/full",
+        "Erratum: the paper prints 93.8 ± 6.1 for FP3O on 6h vs. 8z here and 90.6 ± 6.6 in its main table (93.8 ± 6.1 "
+        "is that table's 5m vs. 6m); we compare with 90.6 ± 6.6.",
+    ),
+    (
+        "table_appendix_MPE",
+        "mpe/",
+        "The published ± is as large as the spread over single episodes; the paper does not say over what it was "
+        "taken. Taken as over five seeds, the careful reading, it leaves most verdicts undecided: see whether the "
+        "published value lies in our prediction interval.",
+    ),
+)
+
+
+def _engines(members: Sequence[CellRuns], where: str) -> dict[str, list[str]]:
+    """By engine, the tasks it simulated; UserError if it is not the same throughout a row."""
+    rows: dict[CellRow, list[CellRuns]] = {}
+    for cell_runs in members:
+        rows.setdefault(Cell.of(cell_runs.cell).row, []).append(cell_runs)
+    found: dict[str, list[str]] = {}
+    for row, cells in rows.items():
+        engine = engine_of(cells, f"{where}, row {row}")
+        if engine and row.task not in found.setdefault(engine, []):
+            found[engine].append(row.task)
+    return found
+
+
+def notes_of(table: Table) -> list[str]:
+    """One sentence each, in the order they are printed."""
+    runs = [entry.runs for entry in table.entries if entry.runs is not None]
+    notes = []
+    for domain in dict.fromkeys(Cell.of(cell_runs.cell).domain for cell_runs in runs):
+        members = [cell_runs for cell_runs in runs if Cell.of(cell_runs.cell).domain == domain]
+        about = DOMAINS[domain]
+        notes.append(f"{domain}: {scoring_of(domain).words}.")
+        engines = _engines(members, table.name)
+        several = len(engines) > 1
+        named = [f"{engine} ({', '.join(tasks)})" if several else engine for engine, tasks in engines.items()]
+        notes.append(f"{domain}: simulated by {'; '.join(named)}." if named else f"{domain}: no run yet.")
+        if about.real_backend and any(about.real_backend not in engine for engine in engines):
+            notes.append("smac: the embedded engine is not StarCraft II; published values are of the real game.")
+        package = about.package.lower()
+        documents = [run.document for cell_runs in members for run in cell_runs.runs]
+        builds = sorted({document["versions"].get(package, "") for document in documents} - {""})
+        if len(builds) > 1:
+            notes.append(f"{domain}: runs of several {about.package} versions: {', '.join(builds)}.")
+    if table.controls:
+        names = ", ".join(algorithm_title(label) for label in table.controls)
+        notes.append(f"{names}: our control, not in the paper, and not ranked.")
+    done = [entry for entry in table.entries if entry.summary]
+    notes.append(f"{len(done)} of {len(table.entries)} cells run.")
+    short = [f"{entry.cell} ({entry.count})" for entry in done if entry.summary and entry.summary.n < entry.planned]
+    if short:
+        notes.append(f"Seeds missing: {'; '.join(short)}.")
+    diverged = [f"{entry.cell} ({entry.diverged})" for entry in table.entries if entry.diverged]
+    if diverged:
+        notes.append(f"Diverged seeds, scored by their last evaluations: {'; '.join(diverged)}.")
+    departures = sorted({str(change) for entry in done for change in entry.deviations})
+    if departures:
+        reason = ", so not compared with the paper" if any(entry.published for entry in done) else ""
+        notes.append(f"Deviates from the plain cells{reason}: {'; '.join(departures)}.")
+    if table.label == "table_appendix_MPE":
+        tasks = {Cell.of(entry.cell).task for entry in table.entries}
+        notes += [
+            f"{bound.task}: a team that knew every goal {bound.goal_known} would score {bound.value:.1f} ± "
+            f"{bound.spread:.1f} over episodes (our search, near-optimal)."
+            for bound in paper.bounds()
+            if bound.task in tasks
+        ]
+    notes += [
+        text
+        for label, row, text in REMARKS
+        if label == table.label and any(entry.cell.startswith(row) for entry in table.entries)
+    ]
+    if any(entry.paired for entry in done):
+        notes.append(
+            f"Second line: difference to {algorithm_title(table.baseline)}, mean over the seeds that both have, 95 % t "
+            "interval. Better, worse: significant at 5 % by the paired t-test after Benjamini and Hochberg over this "
+            "table; equivalent: 90 % interval within the larger of 10 % and one standard deviation of the baseline."
+        )
+    if any(entry.comparison for entry in done):
+        notes.append(
+            "Verdicts: consistent = equivalent within the margin (two one-sided tests), differs = significant at 5 % "
+            "after Benjamini and Hochberg over this table, else undecided; the prediction interval is where five "
+            "further seeds of ours would fall."
+        )
+    return notes

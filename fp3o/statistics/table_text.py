@@ -1,0 +1,196 @@
+"""Tables as CSV with everything, and as Markdown and LaTeX with the published numbers beside ours."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import groupby
+
+from fp3o.config import SHARINGS, Cell, algorithm_title
+from fp3o.statistics import published as paper
+from fp3o.statistics.digits import fixed
+from fp3o.statistics.scores import pooled_median, scoring_of
+from fp3o.statistics.suites import csv_text
+from fp3o.statistics.table import Entry, Table
+
+CSV_COLUMNS = (
+    *(
+        "domain",
+        "task",
+        "sharing",
+        "algorithm",
+        "ours",
+        "spread",
+        "n",
+        "planned",
+        "diverged",
+        "low",
+        "high",
+        "coverage",
+    ),
+    *("mark", "published", "published_spread", "difference", "difference_low", "difference_high", "standardised"),
+    *("p_adjusted", "margin", "prediction_low", "prediction_high", "percentile", "verdict", "pooled_median"),
+    *("pooled_spread", "episode_spread", "deviations"),
+)
+
+
+def to_csv(table: Table) -> str:
+    """One line per cell, with all of `CSV_COLUMNS`."""
+    more = PAIRED_COLUMNS if table.baseline else ()
+    lines = [[*Cell.of(entry.cell).parts, *_csv_fields(entry)] for entry in table.entries]
+    if table.baseline:
+        lines = [[*line, *_paired_fields(entry)] for line, entry in zip(lines, table.entries, strict=True)]
+    return csv_text((*CSV_COLUMNS, *more), lines)
+
+
+PAIRED_COLUMNS = ("paired_n", "paired_difference", "paired_low", "paired_high", "paired_p", "paired_verdict")
+
+
+def _paired_fields(entry: Entry) -> list[str]:
+    if entry.paired is None:
+        return [""] * len(PAIRED_COLUMNS)
+    n, difference, low, high, p, _, verdict = entry.paired
+    digits = max(3, entry.digits + 2)
+    return [str(n), *(fixed(value, digits) for value in (difference, low, high)), fixed(p, 5), verdict]
+
+
+def _csv_fields(entry: Entry) -> list[str]:
+    summary, interval, theirs, comparison = entry.summary, entry.interval, entry.published, entry.comparison
+    pooled = pooled_median(entry.runs) if entry.runs and scoring_of(entry.cell).statistic == "median" else None
+    spreads = [run.episode_spread for run in entry.runs.runs if run.episode_spread is not None] if entry.runs else []
+    digits = max(3, entry.digits + 2)
+    return [
+        fixed(summary.centre, digits) if summary else "",
+        fixed(summary.spread, digits) if summary and summary.n > 1 else "",
+        str(summary.n if summary else 0),
+        str(entry.planned),
+        str(entry.diverged),
+        fixed(interval.low, digits) if interval else "",
+        fixed(interval.high, digits) if interval else "",
+        fixed(interval.coverage, 4) if interval else "",
+        "bold" if entry.bold else "underline" if entry.underline else "",
+        fixed(theirs.value) if theirs else "",
+        fixed(theirs.spread) if theirs else "",
+        fixed(comparison.difference, 3) if comparison else "",
+        fixed(comparison.low, 3) if comparison else "",
+        fixed(comparison.high, 3) if comparison else "",
+        fixed(comparison.standardised, 3) if comparison else "",
+        fixed(comparison.p, 5) if comparison else "",
+        fixed(comparison.margin, 3) if comparison else "",
+        fixed(comparison.prediction.low, 3) if comparison else "",
+        fixed(comparison.prediction.high, 3) if comparison else "",
+        fixed(comparison.percentile, 4) if comparison else "",
+        entry.verdict,
+        fixed(pooled.centre, 3) if pooled else "",
+        fixed(pooled.spread, 3) if pooled else "",
+        fixed(math.fsum(spreads) / len(spreads), digits) if spreads else "",
+        "; ".join(map(str, entry.deviations)),
+    ]
+
+
+def to_markdown(table: Table) -> str:
+    """For readers: in each field our score, the published one and the verdict."""
+    header = ["Sharing", *table.header]
+    lines = [f"**{table.name}** {table.caption}".rstrip(), ""]
+    lines += ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    for row in table.rows:
+        cells = table.framed([row.title], row.difficulty, map(_markdown_cell, row.entries), row.agents)
+        lines.append("| " + " | ".join([row.sharing, *cells]) + " |")
+    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]) + "\n"
+
+
+def _markdown_cell(entry: Entry) -> str:
+    if entry.runs is None and entry.summary is None:
+        return "—"
+    if entry.summary is None:
+        parts = [entry.verdict]
+    else:
+        value = fixed(entry.summary.centre, entry.digits)
+        value = f"**{value}**" if entry.bold else f"<u>{value}</u>" if entry.underline else value
+        spread = f" ± {fixed(entry.summary.spread, entry.digits)}" if entry.summary.n > 1 else ""
+        parts = [f"{value}{spread} ({entry.count})"]
+    if entry.paired is not None:
+        parts.append(entry.against)
+    if entry.published is not None:
+        parts.append(f"paper {entry.published.text}")
+        if entry.summary is not None:
+            parts.append(entry.verdict)
+    return "<br>".join(parts)
+
+
+VERDICT_MARKS = {"consistent": "$=$", "undecided": "?", "ours higher": r"$\uparrow$", "ours lower": r"$\downarrow$"}
+
+
+def to_latex(table: Table) -> str:
+    """Booktabs with the paper's columns, bold and underline; below each row the published numbers and verdicts."""
+    compared = any(entry.published for entry in table.entries)
+    columns = ["l", *table.framed(["l"], "l", "c" * len(table.columns), "c")]
+    lines = [r"\begin{table}", r"\small\centering", rf"\begin{{tabular}}{{{' '.join(columns)}}}", r"\toprule"]
+    lines.append(" & ".join(map(escape, ["Network", *table.header])) + r" \\")
+    for sharing, group in groupby(table.rows, key=lambda row: row.sharing):
+        members = list(group)
+        height = len(members) * (1 + compared + bool(table.baseline))
+        lines += [r"\midrule", rf"\multirow{{{height}}}{{*}}{{{SHARINGS[sharing].title}}}"]
+        for row in members:
+            task, rating = escape(row.title), escape(row.difficulty)
+            ours = table.framed(["", task], rating, map(_latex_ours, row.entries), row.agents)
+            lines.append(" & ".join(ours).strip() + r" \\")
+            if compared:
+                theirs = table.framed(["", r"\tiny paper"], "", map(_latex_published, row.entries), "")
+                lines.append(" & ".join(theirs).strip() + r" \\")
+            if table.baseline:
+                against = [rf"\tiny {escape(entry.against)}" if entry.paired else "" for entry in row.entries]
+                name = rf"\tiny to {escape(algorithm_title(table.baseline))}"
+                lines.append(" & ".join(table.framed(["", name], "", against, "")).strip() + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    signs = r" $=$ consistent, $\uparrow$ $\downarrow$ differs (ours higher, lower), ? undecided." if compared else ""
+    lines.append(rf"\caption{{{escape(' '.join([f'{table.caption}.', *table.notes]))}{signs}}}")
+    label = re.sub(r"[^\w:.-]", "-", table.label or table.name)
+    lines += [rf"\label{{reproduced_{label}}}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_ours(entry: Entry) -> str:
+    if entry.summary is None:
+        return "--" if entry.runs is None else escape(entry.verdict)
+    value = fixed(entry.summary.centre, entry.digits)
+    value = rf"\textbf{{{value}}}" if entry.bold else rf"\underline{{{value}}}" if entry.underline else value
+    if entry.summary.n > 1:
+        value += rf"\tiny{{$\pm${fixed(entry.summary.spread, entry.digits)}}}"
+    return value if entry.count == f"n = {paper.SEEDS}" else rf"{value}\,\tiny{{({entry.count})}}"
+
+
+def _latex_published(entry: Entry) -> str:
+    if entry.published is None:
+        return ""
+    value = f"{entry.published.value:.{entry.published.decimals}f}"
+    spread = "" if entry.published.spread is None else rf"$\pm${entry.published.spread:.1f}"
+    sign = VERDICT_MARKS.get(entry.comparison.direction or entry.comparison.verdict, "") if entry.comparison else ""
+    return rf"\tiny {value}{spread} {sign}".rstrip()
+
+
+# Captions and notes are plain text: LaTeX's special characters are escaped.
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "$": r"\$",
+        "&": r"\&",
+        "#": r"\#",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "%": r"\%",
+        "_": r"\_",
+        "×": r"$\times$",
+        "±": r"$\pm$",
+        "—": "---",
+        "→": r"$\to$",
+        "†": r"$\dagger$",
+        "<": "$<$",
+    }
+)
+
+
+def escape(text: str) -> str:
+    return text.translate(_LATEX)
