@@ -19,6 +19,7 @@ from paper_figures.drawing import SMALL, WIDTH, Request, colour, empty, save
 
 RINGS = (0.04, 0.08, 0.12)  # The paper's circles.
 BINS = 30
+SMALLEST = 1e-6  # Smaller divergences count as this one.
 
 
 def turns_of(cell: CellRuns) -> dict[int, NDArray[np.float64]]:
@@ -39,9 +40,8 @@ def radial(axes: PolarAxes, turns: dict[int, NDArray[np.float64]], hue: str) -> 
         share = np.histogram(np.clip(values, 0, top), edges)[0] / len(values)
         for bottom, height, density in zip(edges[:-1], np.diff(edges), share / max(share.max(), 1e-12), strict=True):
             if density > 0:
-                axes.bar(
-                    place * width, height, 0.9 * width, bottom, color=hue, alpha=0.15 + 0.85 * density, linewidth=0
-                )
+                shade = 0.15 + 0.85 * density**0.35  # Rare ones would not be seen otherwise.
+                axes.bar(place * width, height, 0.9 * width, bottom, color=hue, alpha=shade, linewidth=0)
     angles = np.linspace(0, 2 * math.pi, 200)
     for ring in RINGS:
         axes.plot(angles, np.full(200, ring), color="black", linewidth=0.7)
@@ -56,16 +56,15 @@ def radial(axes: PolarAxes, turns: dict[int, NDArray[np.float64]], hue: str) -> 
 
 
 def linear(axes: Axes, turns: dict[int, NDArray[np.float64]], hue: str) -> None:
-    """The same as violins: easier to read."""
+    """The same as violins, of logarithms: most iterations move the policy little and a few a lot."""
+    logs = [np.log10(np.maximum(values, SMALLEST)) for values in turns.values()]
     parts: dict[str, Any] = axes.violinplot(
-        list(turns.values()), list(turns), orientation="vertical", showmedians=True, widths=0.85
+        logs, list(turns), orientation="vertical", showmedians=True, showextrema=False, widths=0.85
     )
     for body in parts["bodies"]:
         body.set_facecolor(hue)
         body.set_alpha(0.5)
-    for name in ("cmedians", "cmins", "cmaxes", "cbars"):
-        parts[name].set_color(hue)
-        parts[name].set_linewidth(0.8)
+    parts["cmedians"].set_color(hue)
     axes.set_xlabel("turn, in update order")
     axes.set_xticks(list(turns))
 
@@ -74,19 +73,22 @@ def draw(request: Request) -> None:
     """Radial and linear for the first cell (HAPPO), linear for the others."""
     cells = request.cells
     found = [turns_of(cell) for cell in cells]
-    height = 2.1 if any(found) else 0.9
+    height = 2.4 if any(found) else 0.9
     figure = plt.figure(figsize=(WIDTH, height), layout="constrained")
     # Cells that were not run take less room; the radial one comes first.
     filled = [bool(turns) for turns in (*found[:1], *found)]
     places = figure.add_gridspec(1, len(filled), width_ratios=[1.0 if some else 0.4 for some in filled])
-    top = max((float(values.max()) for turns in found for values in turns.values()), default=1.0)
+    every = [np.maximum(values, SMALLEST) for turns in found for values in turns.values()]
+    low, high = (float(np.log10(f(np.concatenate(every)))) if every else 0.0 for f in (np.min, np.max))
     rows = []
     for place, (cell, turns) in enumerate(zip(cells, found, strict=True)):
         label = Cell.of(cell.cell).label
         grid = [figure.add_subplot(places[place + 1])]
         if turns:
             linear(grid[0], turns, colour(label))
-            grid[0].set_ylim(0, 1.05 * top)  # one scale for all algorithms
+            powers = range(math.floor(low), math.ceil(high) + 1)
+            grid[0].set_yticks(list(powers), [f"$10^{{{power}}}$" for power in powers])
+            grid[0].set_ylim(low - 0.2, high + 0.2)  # one scale for all algorithms
             if place == 0:
                 grid[0].set_ylabel("KL to the rollout policy")
         else:
@@ -105,7 +107,7 @@ def draw(request: Request) -> None:
     header = ("cell", "turn", "values", "mean", "q05", "q25", "median", "q75", "q95")
     note = (
         "every iteration of every seed counts once, with the mean over the agents that learned; circle: turns around "
-        "it, KL outwards, darker where more iterations fall, black lines at the paper's values; violins: their "
-        "density, bar at the median"
+        "it, KL outwards, darker where more iterations fall, black lines at the paper's values; violins: the "
+        "density of its logarithm, bar at the median"
     )
     save(figure, request.out, header, rows, cells, note if rows else "")
