@@ -201,7 +201,7 @@ def test_matching_degree_by_task_and_sharing(tmp_path: Path, monkeypatch: pytest
         domain, _, sharing, label = cell.split("/")
         return [share[domain][sharing] + seed / 1000 for seed in range(5)] if label != "fp3o-rollout-100" else []
 
-    monkeypatch.setattr(claims, "degrees", degrees)
+    monkeypatch.setattr(matching, "degrees", degrees)
     assert finding("C26", tmp_path).words == "supported so far, 9 of 12"
     assert finding("C27", tmp_path).words == "supported so far, 12 of 16"
     share["mamujoco"]["none"] = 0.8
