@@ -111,6 +111,19 @@ def test_an_environment_is_a_task(write: Write) -> None:
         env.close()
 
 
+def test_a_file_that_trains_when_it_is_imported_does_not_start_processes_without_end(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_file(write("games.py", GAME))
+    with monkeypatch.context() as patched:
+        patched.setenv("FP3O_CHILD", "1")  # as in a process that builds an environment
+        with pytest.raises(fp3o.UserError, match="trains or plays when it is imported; allowed: that under"):
+            make("pettingzoo", "our-game", 1, threads=1)
+    write("games.py", GAME + "\nfrom fp3o.envs import make\nmake('pettingzoo', 'our-game', 1, threads=1)\n")
+    with pytest.raises(fp3o.UserError, match=r"our-game.*trains or plays when it is imported"):
+        make("pettingzoo", "our-game", 1, threads=1)
+
+
 def test_a_notebook_may_declare_a_name_again_and_a_file_the_same(shy: Path, tmp_path: Path) -> None:
     for epochs in (1, 2):
         source = f"@fp3o.algorithm('cell')\ndef cell(context):\n    yield fp3o.Turn({epochs})\n"

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+from fp3o.errors import UserError
+
 # The child uses the same copy of fp3o as the parent. -P: a torch.py in the current folder must not hide torch.
 _START = (
     "import runpy, sys; sys.path.insert(0, sys.argv[1]); import fp3o; del sys.path[0], sys.argv[1]; "
@@ -20,6 +22,8 @@ _START = (
 )
 
 
+CHILD = "FP3O_CHILD"
+"""Variable of the environment by which such a process knows itself."""
 # Bytes kept of what a process writes to its error stream: the last ones.
 KEPT = 64 * 1024
 
@@ -30,6 +34,11 @@ class Child:
     def __init__(
         self, module: str, *arguments: str, descriptors: Sequence[int] = (), output: IO[bytes] | None = None
     ) -> None:
+        if CHILD in os.environ:  # Each process would start more of them, without end.
+            raise UserError(
+                "the file of an environment trains or plays when it is imported; "
+                "allowed: that under `if __name__ == '__main__':`, or in another file"
+            )
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _START, str(Path(__file__).parents[3]), module, *arguments],
             pass_fds=descriptors,
@@ -91,6 +100,7 @@ def _environment() -> dict[str, str]:
     """Environment variables of a child: one thread, no window, no greeting by pygame."""
     return {
         **os.environ,
+        CHILD: "1",
         "OMP_NUM_THREADS": "1",
         "PYGAME_HIDE_SUPPORT_PROMPT": "1",
         "SDL_VIDEODRIVER": os.environ.get("SDL_VIDEODRIVER", "dummy"),
