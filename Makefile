@@ -7,7 +7,7 @@ export DVC_NO_ANALYTICS := 1
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup setup-dev docs reproduce paper lint kernels test smoke test-workflow test-generic test-slow lock lock-check
+.PHONY: setup setup-dev docs reproduce paper lint kernels test smoke test-workflow test-generic test-slow lock lock-check peers
 
 # What runs; `setup-dev` adds what tests and lints. Python compiles what is imported; compiling all takes a minute.
 setup: .venv/installed
@@ -76,6 +76,14 @@ test-generic: setup-dev
 
 test-slow: setup-dev
 	$(BIN)/pytest -m "slow or slurm or s3"
+
+# Processor time of an iteration, ours and BenchMARL's, which has an environment of its own.
+.venv-peers/installed: benchmarks/speed/peers.txt
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --no-compile -r benchmarks/speed/peers.txt
+	touch $@
+peers: setup .venv-peers/installed
+	$(BIN)/python benchmarks/speed/peers.py --python .venv-peers/bin/python
 
 # All locks from pyproject.toml; pins that still fit stay. `make lock UPGRADE="numpy scipy"` takes their newest versions.
 lock: setup-dev
