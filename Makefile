@@ -53,7 +53,7 @@ lint: setup-dev
 FAST := not workflow and not slow and not slurm and not s3
 test: setup-dev
 	$(MAKE) -j 2 lint kernels
-	$(BIN)/pytest -n 2 --durations=25 -m "$(FAST)"
+	$(BIN)/pytest -n 2 --dist worksteal --durations=25 -m "$(FAST)"
 
 # The simulators' machine code, compiled once for all test processes, beside the linters.
 kernels: setup-dev
@@ -66,13 +66,13 @@ smoke: setup
 
 # DVC, edits and interruptions: the workflow with a trainer that takes no time.
 test-workflow: setup-dev
-	$(BIN)/pytest -n 2 --durations=25 -m workflow
+	$(BIN)/pytest -n 2 --dist worksteal --durations=25 -m "workflow and not slow" tests/workflow
 
 # The tests as another processor would run them: without this one's vector instructions in torch, NumPy and numba.
 FEATURES = from numpy._core import _multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 test-generic: setup-dev
 	ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(FEATURES)')" \
-		$(BIN)/pytest -n 2 --durations=25 -m "$(FAST)"
+		$(BIN)/pytest -n 2 --dist worksteal --durations=25 -m "$(FAST)"
 
 test-slow: setup-dev
 	$(BIN)/pytest -m "slow or slurm or s3"

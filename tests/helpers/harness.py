@@ -55,22 +55,24 @@ class Checkout:
     def snakemake(self, *arguments: str, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
         return self.run("snakemake", *arguments, check=check, **environment)
 
-    def planned_jobs(self, *arguments: str) -> dict[str, int]:
-        """Jobs by rule that a dry run announces, without `all`."""
+    def plan(self, *arguments: str) -> tuple[set[str], dict[str, int]]:
+        """Of a dry run: the cells it would train, each with its seed block; jobs by rule, without `all`."""
         text = self.snakemake(*arguments, "-n").stdout
         if "Nothing to be done" in text:
-            return {}
+            return set(), {}
         table = text.rsplit("Job stats:", 1)[1]
-        found = {m[1]: int(m[2]) for m in re.finditer(r"^(\w+)\s+(\d+)\s*$", table, re.MULTILINE)}
-        return {rule: count for rule, count in found.items() if rule not in ("all", "total", "available")}
-
-    def trainings(self, *arguments: str) -> set[str]:
-        """Cells a dry run would train, each with its seed block."""
-        text = self.snakemake(*arguments, "-n").stdout
-        found = re.findall(
+        jobs = {m[1]: int(m[2]) for m in re.finditer(r"^(\w+)\s+(\d+)\s*$", table, re.MULTILINE)}
+        cells = re.findall(
             r"^rule train:\n(?:.*\n)*?\s+wildcards: cell=([^,]+), digest=\w+, seeds=(.*), number=", text, re.MULTILINE
         )
-        return {f"{cell} {seeds}" for cell, seeds in found}
+        rest = {rule: count for rule, count in jobs.items() if rule not in ("all", "total", "available")}
+        return {f"{cell} {seeds}" for cell, seeds in cells}, rest
+
+    def planned_jobs(self, *arguments: str) -> dict[str, int]:
+        return self.plan(*arguments)[1]
+
+    def trainings(self, *arguments: str) -> set[str]:
+        return self.plan(*arguments)[0]
 
     def edit(self, name: str, old: str, new: str) -> None:
         path = self.path / name

@@ -56,6 +56,7 @@ def test_a_package_that_is_run_is_its_main() -> None:
     assert not any("training" in name or name.startswith("paper_figures") for name in found)
 
 
+@pytest.mark.slow  # runs every rule
 @pytest.mark.workflow
 def test_every_rule_names_what_its_command_imports(trained: Checkout) -> None:
     """Python itself says what was imported, in the log of each rule."""

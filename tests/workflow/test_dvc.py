@@ -105,6 +105,7 @@ def test_a_tracked_cell_can_be_trained_again_without_rights_of_root(saved: Check
     saved.run(*command)
 
 
+@pytest.mark.slow
 def test_saving_beside_a_sweep_and_beside_other_saves(saved: Checkout) -> None:
     saved.edit("benchmarks/suites/paper.yaml", "seeds: 0-4", "seeds: 0-9")
     sweep = subprocess.Popen(
@@ -157,6 +158,7 @@ def test_save_waits_for_whoever_has_dvcs_lock(saved: Checkout) -> None:
     assert save.wait(timeout=300) == 0
 
 
+@pytest.mark.slow
 def test_prune_removes_what_is_replaced_and_a_clone_has_the_rest(saved: Checkout, tmp_path: Path) -> None:
     saved.edit(
         "benchmarks/tasks.yaml", "ant-2x4:\n        settings: {clip: 0.2", "ant-2x4:\n        settings: {clip: 0.3"

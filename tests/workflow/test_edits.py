@@ -98,6 +98,7 @@ def test_available_builds_from_what_exists_and_trains_nothing(checkout: Checkout
     assert checkout.planned_jobs()["train"] == 5
 
 
+@pytest.mark.slow
 def test_suites_do_not_touch_each_other(trained: Checkout) -> None:
     before = {p: p.read_bytes() for p in trained.path.glob("results/paper/**/*") if p.is_file()}
     suites = trained.path / "benchmarks/suites"

@@ -106,6 +106,7 @@ def test_a_retry_resumes(checkout: Checkout) -> None:
     assert "resume from iteration 5" in log
 
 
+@pytest.mark.slow
 def test_each_gpu_slot_has_one_job_at_a_time(checkout: Checkout, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     checkout.snakemake(

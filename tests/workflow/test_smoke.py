@@ -43,6 +43,7 @@ def test_snakemakes_own_report_has_every_table(trained: Checkout) -> None:
     assert "figure-mamujoco.png" in text
 
 
+@pytest.mark.slow
 @pytest.mark.workflow
 def test_a_table_with_a_missing_seed_says_so(trained: Checkout) -> None:
     next(trained.path.glob("results/paper/runs/smac/3s5z/full/happo/*/seed-2/run.json")).unlink()
