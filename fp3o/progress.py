@@ -1,4 +1,4 @@
-"""How far something long has come: one line that is redrawn on a terminal, a line now and then in a log file."""
+"""Progress of long work: on a terminal one line that is redrawn, in a log file a line now and then."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ if TYPE_CHECKING:
 
     from fp3o.envs.interface import BatchEnv
 
-# Of a log file.
-_SECONDS_BETWEEN_LINES = 30.0
-_LEAST_BAR, _MOST_BAR = 8, 40  # columns
+_SECONDS_BETWEEN_LINES = 30.0  # in a log file, at least
+_LEAST_BAR, _MOST_BAR = 8, 40  # width in columns
 
 
 class Bar:
-    """Counts what is done of a total, with rate and time left. Use as a context.
+    """A progress bar: how much of a total is done, rate, time left. Use it in a `with` statement.
 
-    The rate is that of this process since `begin`, so that what an earlier process did does not count.
+    The rate counts from `begin`, without what an earlier, interrupted process did.
     """
 
     def __init__(
@@ -36,21 +35,21 @@ class Bar:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """unit: in the plural. at_most: whether it may end before the total, so that the time left is a bound.
+        """unit: in the plural. at_most: the work may end before the total, so the time left is an upper bound.
 
-        at_once: whether a log file gets a line at the beginning and at the end; otherwise only what takes long has any.
+        at_once: a log file gets a line at the first `advance` and at the end; otherwise none in the first 30 s.
         """
         self.label, self.total, self.unit = label, total, unit
         self.note = ""
-        """What else to show, at the end of the line."""
+        """Further text, at the end of the line."""
         self.busy: Callable[[], str] | None = None
-        """Shown in place of the rate: what is going on that is not counted."""
+        """Returns a text that is shown instead of the rate, while something goes on that is not counted (compiling)."""
         self._eta = "ETA at most" if at_most else "ETA"
         self._stream = stream or sys.stderr
         self._clock = clock
         self._live: Live | None = None
         self._done = 0
-        self._begun = (0.0, 0)  # time, and what was done then
+        self._begun = (0.0, 0)  # time in seconds, and how much was done then
         self._at_once = at_once
         self._last_line = -_SECONDS_BETWEEN_LINES
 
@@ -77,12 +76,12 @@ class Bar:
             self._live = None
 
     def begin(self, done: int) -> None:
-        """Count the rate from now on, with this much done already."""
+        """Measure the rate from now on; `done`: how much is done already."""
         self._done = done
         self._begun = (self._clock(), done)
 
     def advance(self, done: int) -> None:
-        """Set what is done."""
+        """Set how much is done (in all, not since the last call)."""
         self._done = done
         if self._live is None and (self.due or (self._at_once and done >= self.total)):
             self._at_once, self._last_line = True, self._clock()
@@ -91,7 +90,7 @@ class Bar:
             self.say(f"{self.label}: {', '.join(part for part in parts if part)}")
 
     def refresh(self) -> None:
-        """Show at once what `busy` says."""
+        """Show now what `busy` returns; in a log file at most every 30 seconds."""
         if self._live is not None:
             self._live.refresh()
         elif self.busy is not None and self.due:
@@ -100,7 +99,7 @@ class Bar:
 
     @property
     def due(self) -> bool:
-        """Whether a log file is to get another line."""
+        """Whether the last line in a log file is old enough for another."""
         return self._clock() - self._last_line >= _SECONDS_BETWEEN_LINES
 
     def say(self, text: str) -> None:
@@ -111,7 +110,7 @@ class Bar:
             print(text, file=self._stream, flush=True)
 
     def line(self, width: int) -> tuple[str, str, str]:
-        """The line of a terminal: done and open part of the bar, the rest; fits into `width` columns.
+        """The line on a terminal, in three parts: done part of the bar, open part, text. Fits into `width` columns.
 
         Percentage and time left are always there; the rate and the note where they fit.
         """
@@ -150,13 +149,13 @@ class Bar:
 
 
 class Rounds:
-    """Tells a bar of every step that environments take together; called as `Evaluator.run` calls who watches it."""
+    """A `watch` for `Evaluator.run`: advances a bar by one for every step that all environments take together."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar, self._count = bar, 0
 
     def __call__(self, env: BatchEnv, actions: object) -> None:
-        self._bar.total = max(env.spec.episode_limit, self._count)  # a lost episode is played again
+        self._bar.total = max(env.spec.episode_limit, self._count)  # more if a lost episode is played again
         if self._count:
             self._bar.advance(self._count)
         self._count += 1
@@ -171,7 +170,7 @@ def track(items: Collection[T], label: str, unit: str) -> Iterator[T]:
 
 
 def counted(items: Iterable[T], total: int, label: str, unit: str) -> Iterator[T]:
-    """The same for items whose number is only known to be `total`."""
+    """As `track`, for items without a len(); total: how many there are."""
     with Bar(label, total, unit) as bar:
         for done, item in enumerate(items, 1):
             yield item

@@ -24,7 +24,7 @@ CELL_HELP = "<domain>/<task>/<sharing>/<algorithm>[-<variant>], for example mamu
 SEEDS_HELP = "Numbers of the seeds: 0-4 (five), 3 (the one numbered 3) or 0-4,7; all are trained side by side."
 SUITE_HELP = "Suite whose overrides apply; its runs go to results/NAME/, other settings, seeds or cells to runs/."
 
-# What people change first; the order is that of `fp3o train --help`.
+# The settings that people change most, in the order of `fp3o train --help`.
 FIRST = (
     "total_steps",
     "rollout_length",
@@ -51,7 +51,7 @@ Imports: TypeAlias = Annotated[
 
 
 def load_imports(arguments: Sequence[str]) -> None:
-    """Load the plug-ins that a command line names, before it is parsed: its help and its names depend on them."""
+    """Load the plug-ins given by --import before the command line is parsed: help and allowed names depend on them."""
     for place, word in enumerate(arguments):
         name, equals, file = word.partition("=")
         if name == IMPORT and (equals or place + 1 < len(arguments)):
@@ -59,7 +59,7 @@ def load_imports(arguments: Sequence[str]) -> None:
 
 
 def settings_help() -> str:
-    """Every name `--set` knows, with its meaning: those that are changed first, the others, options of each domain."""
+    """All names for `--set` with their meanings: the most used, the other settings, the options of each domain."""
     texts, fields = meanings(Settings), declared(Settings)
     lines = ["Another value; may be repeated, and every departure from the paper is recorded. Changed most often:"]
     for name in (*FIRST, "", *(name for name in fields if name not in FIRST)):
@@ -104,13 +104,13 @@ def shown_default(default: object) -> str:
 
 
 def check_number(name: str, value: int, least: int, greatest: int) -> None:
-    """UserError for a number of the command line that is out of bounds."""
+    """UserError if a number on the command line is out of bounds."""
     if not least <= value <= greatest:
         raise UserError(f"--{name} {shown(value)} is not allowed; allowed: {least} … {greatest}")
 
 
 def check_folder_of(name: str, file: Path | None) -> None:
-    """UserError for a file to be written into a folder that is not there."""
+    """UserError if the folder of a file to be written does not exist."""
     if file is not None and not file.parent.is_dir():
         raise UserError(f"--{name} {file}: there is no folder {file.parent}")
 
@@ -129,7 +129,7 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, config.Scalar]:
 
 
 def read_run(run: Path) -> dict[str, Any]:
-    """run.json of a finished run; UserError where there is none, which says where there is one of that name."""
+    """run.json of a finished run; if there is none, a UserError that says where else a run of that name is."""
     from fp3o.runs import records
 
     home = config.checkout()
@@ -139,7 +139,7 @@ def read_run(run: Path) -> dict[str, Any]:
 
 
 def allow_code(run: Path, document: Mapping[str, Any], trust: bool) -> None:
-    """UserError unless code that a run's run.json names, of the user or of a package, may be and can be imported."""
+    """UserError if run.json names an environment outside fp3o (module:factory) and it is not trusted or not found."""
     from fp3o.runs import records, verify
 
     named = verify.foreign_code(document)
@@ -155,7 +155,7 @@ def allow_code(run: Path, document: Mapping[str, Any], trust: bool) -> None:
 
 
 def find_local_modules() -> None:
-    """Make modules in the current folder importable, for a user's `module:factory`; installed ones come first."""
+    """Make modules in the current folder importable, for a user's `module:factory`; installed ones take precedence."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)

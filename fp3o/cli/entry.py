@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"fp3o: {' '.join(str(error).split())}", file=sys.stderr)
         code = 2
     except BrokenPipeError:
-        # The reader (head, less) has gone; Python would complain once more when it closes the stream.
+        # The reader of the pipe (head, less) has gone. Without this, Python complains again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except KeyboardInterrupt as error:
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(given: Sequence[str]) -> int:
-    """Parse the command line and call the command; only the parser of the command that is named is built."""
+    """Parse the command line and call the command; to be quick, builds only the parser of that command."""
     code: int
     config = (tyro.conf.FlagCreatePairsOff,)
     if given and given[0] in COMMANDS:
@@ -97,7 +97,7 @@ def run(given: Sequence[str]) -> int:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGTERM as Ctrl-C: one line and the exit code of the signal, wherever it comes."""
+    """Within this context SIGTERM and Ctrl-C raise StoppedEarly, which ends in one line and exit code 128 + signal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

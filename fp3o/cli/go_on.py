@@ -61,10 +61,10 @@ def continue_(
 
 
 def _kept(root: Path, plan: config.Plan, document: dict[str, Any]) -> tuple[Path, tuple[int, ...]]:
-    """The kept state that holds the run's seed, and all its seeds."""
+    """The file of the kept state that has the run's seed, and all seeds in that file."""
     from fp3o.training.keeping import kept_states
 
-    # Beside the runs of a suite, below those of a folder of one's own.
+    # A user's own folder has scratch/ inside; a suite has it beside its runs/.
     for scratch in (root / "scratch", root.parent / "scratch"):
         for path, seeds in kept_states(layout.kept_directory(scratch, plan)).items():
             if document["seed"] in seeds:

@@ -72,5 +72,5 @@ def list_names(
 
 
 def _plugin(added: AddedAlgorithm | None) -> tuple[str, ...]:
-    """Title and file of a plug-in's algorithm; ours need none."""
+    """Title and file of a plug-in's algorithm; empty for an algorithm of fp3o itself."""
     return () if added is None else (added.title, f"plug-in {added.file}")

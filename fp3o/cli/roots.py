@@ -10,7 +10,9 @@ from fp3o.runs import layout
 
 
 class Roots:
-    """The folders for finished runs and runs in progress: results/<suite> for runs that the suite plans, else another.
+    """The folders for finished runs (`runs`) and runs in progress (`scratch`).
+
+    In results/<suite> for runs that the suite plans; else in the folder that was asked for, or the one for own runs.
 
     Runs in a suite's folder are part of its tables and, for the paper suite, are saved to DVC.
     """

@@ -30,7 +30,7 @@ def show(
     """Show what `fp3o train` with these arguments would do: every value with its source, digest, budget, folder."""
     from fp3o.runs.records import RUN
 
-    chosen = config.load_suite(suite) if out is None else None  # Its plug-ins may have the cell's algorithm.
+    chosen = config.load_suite(suite) if out is None else None  # First: its plug-ins may declare the cell's algorithm.
     the_cell, overrides = config.Cell.parse(cell), settings.overrides()
     plan = config.resolve(the_cell, overrides, chosen)
     numbers = config.parse_seeds(seeds)
@@ -62,7 +62,7 @@ def budget(plan: config.Plan) -> list[str]:
 
 
 def table(plan: config.Plan, origins: Mapping[str, config.Origin]) -> list[str]:
-    """Settings, then options of the environments: name, value, source; * marks what differs from the paper's."""
+    """Settings, then environment options, a line each: name, value, source; * marks what differs from the paper."""
     values = {name: getattr(plan.settings, name) for name in config.setting_names(plan.cell)}
     changed = {change.name for change in plan.deviations}
     lines = []

@@ -61,13 +61,13 @@ def rerun(
     folder = Path("results") / chosen.name
     marks = [str(folder / block.next_mark(RETRAIN).relative_to(block.root)) for block in blocks]
     for targets in (marks, [str(folder / "cells" / f"{name}.json")]):
-        # Targets first: several of Snakemake's options swallow what follows them.
+        # Targets first: several of Snakemake's options take all words that follow.
         command = ["snakemake", *targets]
         if not (home / "Snakefile").is_file():
             command += ["--snakefile", str(config.data_root() / "Snakefile")]
         command += ["--config", f"suite={chosen.argument}", *(("--dry-run",) if dry_run else ())]
         print(shlex.join(command), flush=True)
-        # In a folder of the user's, files there are not to be imported instead of modules.
+        # -P: in a user's folder, a file of theirs must not be imported instead of an installed module.
         python = [sys.executable, *(("-P",) if chosen.own else ())]
         code = subprocess.run([*python, "-m", *command], check=False, cwd=home).returncode
         if code:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fp3o.training.keeping import Keep
 
 NOT_KEPT = "`fp3o train` with --keep-state does, and with --replace it trains finished runs again"
-GAME_OPTIONS = ("env", "env_args")  # of own environments: what is trained, not a value of the paper's that was changed
+GAME_OPTIONS = ("env", "env_args")  # Name the user's environment; not shown as deviations.
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def train(
     settings: OmitArgPrefixes[Values],
 ) -> int:
     """Train a cell with the paper's values, or others by --set; the same command resumes an interrupted run."""
-    chosen = config.load_suite(suite) if out is None else None  # Its plug-ins may have the cell's algorithm.
+    chosen = config.load_suite(suite) if out is None else None  # First: its plug-ins may declare the cell's algorithm.
     plan = config.resolve(config.Cell.parse(cell), settings.overrides(), chosen)
     numbers = config.parse_seeds(seeds)
     check_number("threads", computing.threads, 0, 10_000)
@@ -137,7 +137,7 @@ def train(
 
 
 def first_line(plan: config.Plan, seeds: str) -> str:
-    """What is going to be trained; a lone number is easily meant as a number of seeds."""
+    """What is going to be trained. `--seeds 5` is one seed, number 5: a hint is added, as five seeds may be meant."""
     count = len(config.parse_seeds(seeds))
     named = f"seeds {seeds}" if count > 1 else f"seed {seeds}"
     hint = f" (one seed, the one numbered {seeds}; {seeds} seeds are 0-{int(seeds) - 1})" if _lone(seeds) else ""
@@ -182,7 +182,7 @@ def carry_out(
         from fp3o.training.tensorboard import TensorBoard
         from fp3o.training.timings import Timings
 
-        # Beside the files in progress: declared outputs are versioned, event files are not worth it.
+        # In scratch/, not in the run's folder, whose files are versioned: event files are not worth that.
         events = layout.scratch_directory(scratch, plan, numbers).with_name("tensorboard")
         callbacks: list[Callback] = []
         if watching.tensorboard:
@@ -217,7 +217,7 @@ def carry_out(
 
 
 def deviation_lines(plan: config.Plan) -> list[str]:
-    """What differs from the paper's values, or from the defaults where the paper has none. Not which game it is."""
+    """One line per setting that differs from the paper's value (or the default, if the paper has none)."""
     head = "deviates from the paper" if DOMAINS[plan.cell.domain].published else "differs from the default"
     return [f"{head}: {change}" for change in plan.deviations if change.name not in GAME_OPTIONS]
 

@@ -1,4 +1,4 @@
-"""`fp3o check-algorithm shy.py:shy`: what holds of an algorithm, by training it on tiny games, in plain words."""
+"""`fp3o check-algorithm shy.py:shy`: trains an algorithm on tiny games and says in plain words what it found."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fp3o.training.callbacks import Callback
 Finding = tuple[Literal["yes", "no", "note"], str]
 
 SEEDS = (0, 1)
-# Small networks and large steps: the games are solved within some twenty iterations.
+# Settings of every training here: a small network and high learning rates solve the games in about 20 iterations.
 QUICK: dict[str, Scalar] = {
     "rollout_length": 4,
     "rollout_threads": 32,
@@ -41,14 +41,14 @@ QUICK: dict[str, Scalar] = {
     "final_episodes": 8,
 }
 LEARN, TRY = 20, 3
-"""Iterations in which a game should be solved; in which it is seen whether anything goes wrong."""
-REPEATED = ("full", "none")  # sharings
+"""Iterations of a training: LEARN is enough to solve a game, TRY to see that nothing fails."""
+REPEATED = ("full", "none")  # Kinds of sharing; two extremes, to save time.
 GAMES = ("coordination", "coordination-3", "two-step", "uneven", "leaving", "climbing")
-SAME = 1e-5  # Largest difference of parameters that rounding makes in three iterations.
+SAME = 1e-5  # Parameters that differ by at most this after TRY iterations count as equal: it is rounding.
 
 
 def name_of(text: str) -> str:
-    """The algorithm that `file.py:name`, `file.py` (with a single one in it) or a known name stands for."""
+    """The algorithm's name, from `file.py:name`, `file.py` (if it declares only one) or a known name."""
     file, _, name = text.rpartition(":") if ".py:" in text else (text, "", "")
     if file.endswith(".py"):
         load_file(file)
@@ -68,7 +68,7 @@ def name_of(text: str) -> str:
 
 
 def check(name: str) -> Iterator[Finding]:
-    """All findings, in the order in which they are made; takes less than a minute."""
+    """Run all checks (less than a minute) and yield each finding as soon as it is known."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         try:
@@ -84,7 +84,10 @@ def check(name: str) -> Iterator[Finding]:
 def _train(
     cell: str, root: Path, seeds: tuple[int, ...] = SEEDS, iterations: int = LEARN, stop: int = 0, **settings: Scalar
 ) -> list[dict[str, Any]]:
-    """run.json of every seed after so many iterations; stop: an iteration after which the run is interrupted once."""
+    """Train a tiny game and return each seed's run.json, with its "folder" added; UserError if a seed diverges.
+
+    stop: interrupt the run once after this many iterations, then resume it; 0: do not interrupt.
+    """
     steps = iterations * int(settings.get("rollout_length", QUICK["rollout_length"])) * int(QUICK["rollout_threads"])
     plan = resolve(Cell.parse(f"matrix/{cell}"), {**QUICK, "total_steps": steps, **settings})
     if stop:
@@ -109,7 +112,7 @@ class _Stop(Callback):
 
 
 def _sharings(name: str, root: Path) -> Generator[Finding, None, dict[str, list[float]]]:
-    """Returns by sharing the scores on the coordination game."""
+    """Check that it trains under every sharing; returns the seeds' scores on the coordination game, by sharing."""
     solved: dict[str, list[float]] = {}
     for kind in SHARINGS:
         documents = _train(f"coordination/{kind}/{name}", root)
@@ -128,7 +131,7 @@ def _repeated(name: str, root: Path) -> Iterator[Finding]:
     stack, alone, halted = [], [], []
     for kind in REPEATED:
         cell = f"coordination/{kind}/{name}"
-        stack += _train(cell, root / "stack")  # trained already
+        stack += _train(cell, root / "stack")  # Finished in `_sharings`: only read here.
         alone += [document for seed in SEEDS for document in _train(cell, root / "alone", (seed,))]
         halted += _train(cell, root / "halted", stop=LEARN // 2)
     for others, words, wrong in (
@@ -140,7 +143,7 @@ def _repeated(name: str, root: Path) -> Iterator[Finding]:
 
 
 def _one_agent(name: str, root: Path) -> Iterator[Finding]:
-    """PPO has one turn; what takes as many passes and comes to the same parameters is PPO for one agent."""
+    """Check whether it is PPO when there is one agent: PPO with as many passes must reach the same parameters."""
     with _passes(name) as passes:
         [ours] = _train(f"single/full/{name}", root, (0,), TRY, adam_eps=1e-3)
     if len(set(passes)) != 1 or not passes[0]:
@@ -161,7 +164,7 @@ def _one_agent(name: str, root: Path) -> Iterator[Finding]:
 
 @contextmanager
 def _passes(name: str) -> Iterator[list[int]]:
-    """Counts the passes over the rollout that each iteration takes."""
+    """While open, appends to the list it gives the passes (epochs) over the rollout in each iteration of `name`."""
     entry, counted = ALGORITHMS[name], list[int]()
 
     def counting(context: Context) -> Iterator[Turn]:
@@ -205,7 +208,7 @@ def _games(name: str, root: Path, coordination: dict[str, list[float]]) -> Itera
 
 
 def lines(findings: Iterator[Finding], tell: Callable[[str], None]) -> bool:
-    """Tell every finding as it is made, and the conclusion; whether nothing must change."""
+    """Pass each finding, then a conclusion, to `tell` as a line of text; returns whether no finding is a "no"."""
     fits = True
     for verdict, text in findings:
         fits &= verdict != "no"

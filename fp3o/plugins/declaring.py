@@ -1,4 +1,4 @@
-"""`@fp3o.algorithm` and `@fp3o.environment`: what a user's file declares becomes a name that cells may use."""
+"""`@fp3o.algorithm` and `@fp3o.environment`: register a user's function under a name that cells may then use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-# Colours that none of the paper's algorithms has, for plug-ins that choose none.
+# For algorithms declared without a colour; none is the colour of an algorithm of the paper.
 COLOURS = ("#882255", "#332288", "#117733", "#999933", "#AA4499", "#6699CC", "#661100")
 
 
@@ -55,7 +55,7 @@ def algorithm(
 
     def declare(turns: Turns) -> Turns:
         where = f"algorithm {name!r}"
-        if not re.fullmatch(r"[a-z0-9_]{1,40}", str(name)):  # A "-" would begin a variant.
+        if not re.fullmatch(r"[a-z0-9_]{1,40}", str(name)):  # In a cell, "-" separates algorithm and variant.
             raise UserError(f"{where}: a name may hold small letters, digits and '_' only, at most 40")
         if colour and not re.fullmatch(r"#[0-9A-Fa-f]{6}", colour):
             raise UserError(f"{where}: colour {colour!r} is not allowed; allowed: #rrggbb")
@@ -98,7 +98,7 @@ def environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> C
         if "<locals>" in factory.__qualname__:
             raise UserError(f"{where}: {factory.__qualname__} must stand at the top of its file")
         path = source_file(factory)
-        if path is None:  # The processes that play cannot see what a notebook holds.
+        if path is None:  # Worker processes import it from its file; a notebook has none.
             raise UserError(f"{where} stands in no file; put it into one and import that")
         file, digest = _source(where, factory)
         others = {known for known in KNOWN_ENVIRONMENTS if known not in ADDED.environments}
@@ -110,7 +110,7 @@ def environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> C
                 raise UserError(f"{where}: unknown setting {key!r}; allowed: {', '.join((*fields, *options))}")
             field, part = (fields[key], parts[0]) if key in fields else (options[key], parts[1])
             part[key] = field.parse(value, where)
-        # A module of a package is found by its name, which its relative imports need.
+        # A module of a package is imported by name, not by path, so that its relative imports work.
         module = factory.__module__ if "." in factory.__module__ else path
         location = f"{module}:{factory.__qualname__}"
         ADDED.environments[name] = AddedEnvironment(location, *parts, file, digest)
@@ -121,7 +121,7 @@ def environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> C
 
 
 def _check_turns(where: str, turns: Any) -> None:
-    """UserError unless it is a generator function of one argument."""
+    """UserError unless `turns` is a generator function that takes one argument, the context."""
     shape = "allowed: def name(context) with a `yield fp3o.Turn(…)` in it"
     if not inspect.isgeneratorfunction(turns):
         raise UserError(f"{where}: {getattr(turns, '__name__', turns)!r} is no generator of turns; {shape}")
@@ -132,7 +132,7 @@ def _check_turns(where: str, turns: Any) -> None:
 
 
 def _source(where: str, thing: Any) -> tuple[str, str]:
-    """Where it stands, for messages, and the digest of its source."""
+    """The file that defines a function or class ("a notebook" if none does), and the digest of its source."""
     file = source_file(thing)
     if file is not None:
         return str(file), source_digest(file)
@@ -143,7 +143,7 @@ def _source(where: str, thing: Any) -> tuple[str, str]:
 
 
 def _check_free(where: str, name: str, ours: Any, added: Mapping[str, Any], file: str) -> None:
-    """UserError if the name is taken by this program or by another file. The same file may declare it anew."""
+    """UserError if fp3o itself (`ours`) or another file (`added`) has the name; the same file may declare it again."""
     if name in added:
         if added[name].file != file:
             raise UserError(f"{where} of {file} is taken already, by {added[name].file}; allowed: another name")
@@ -152,7 +152,7 @@ def _check_free(where: str, name: str, ours: Any, added: Mapping[str, Any], file
 
 
 def _settings(name: str, given: Mapping[str, Scalar | Setting]) -> tuple[dict[str, Scalar], type[Any], dict[str, str]]:
-    """Values of settings that exist, the class of all settings, and what the new ones mean."""
+    """Split what was given: values of existing settings, a Settings class with the new ones, the new ones' meanings."""
     where = f"algorithm {name!r}"
     known, options = declared(Settings), declared(PettingzooOptions)
     values: dict[str, Scalar] = {}

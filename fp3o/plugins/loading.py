@@ -1,4 +1,4 @@
-"""Plug-ins are Python files, or modules of installed packages (entry points of the group `fp3o.plugins`)."""
+"""Loads plug-ins: Python files, or modules of installed packages (entry points of the group `fp3o.plugins`)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from fp3o.errors import UserError
 from fp3o.workflow.code import imported_files
 
 GROUP = "fp3o.plugins"
-_LOADED: dict[Path, tuple[str, ModuleType]] = {}
+_LOADED: dict[Path, tuple[str, ModuleType]] = {}  # by file: digest of the source that was run, module
 
 
 def load_file(path: str | Path, where: str = "") -> ModuleType:
-    """Run a plug-in's file, which registers what it declares; once, unless it has changed. `where` is for messages."""
+    """Run a plug-in's file, which registers what it declares; again only if its source has changed.
+
+    where: what named the file (such as --import), for messages.
+    """
     given = Path(path)
     place = f"{where} {given}".strip()
     if given.suffix != ".py":
@@ -39,7 +42,7 @@ def load_file(path: str | Path, where: str = "") -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))  # for its own helpers; installed modules come first
+        sys.path.append(str(file.parent))  # It may import modules beside it; last, so that none hides an installed one.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -51,12 +54,12 @@ def load_file(path: str | Path, where: str = "") -> ModuleType:
     return module
 
 
-_WAITING = [GROUP]
+_WAITING = [GROUP]  # empty once installed plug-ins are loaded
 
 
 def load_installed() -> None:
-    """Import the plug-ins of installed packages, once. One that fails is named on the error stream and left out."""
-    # Emptied first: what a plug-in declares is checked against all names, which asks for installed plug-ins.
+    """Import the plug-ins of installed packages, once. One that fails is left out, with a line on stderr."""
+    # Emptied first: a plug-in that is loading looks up all known names, which calls this function again.
     for entry in metadata.entry_points(group=_WAITING.pop()) if _WAITING else ():
         try:
             entry.load()
@@ -66,20 +69,20 @@ def load_installed() -> None:
 
 
 def failure(error: BaseException, file: Path | None = None) -> str:
-    """An exception in one line, with the line of the user's file where it was raised."""
+    """An exception as one line of text, with the last line number in `file` that its traceback has."""
     text = " ".join(str(error).split())
     if isinstance(error, UserError):
         return text
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, SyntaxError):
-        return said  # names its place itself
+        return said  # Its text has file and line already.
     frames = traceback.extract_tb(error.__traceback__) if file else ()
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]
     return f"{said} (line {lines[-1]})" if lines else said
 
 
 def source_file(thing: Any) -> Path | None:
-    """The file in which a function or class stands; None where there is none, as in a notebook."""
+    """The file that defines a function or class; None if there is none, as in a notebook."""
     try:
         found = inspect.getsourcefile(thing)
     except TypeError:
@@ -88,7 +91,7 @@ def source_file(thing: Any) -> Path | None:
 
 
 def source_digest(file: Path) -> str:
-    """Of a plug-in's file and of the modules beside it that it imports; of a package, of all its modules."""
+    """Digest of a plug-in's source: its file and the modules beside it that it imports; in a package, all modules."""
     top = file.parent
     while (top / "__init__.py").is_file():
         top = top.parent

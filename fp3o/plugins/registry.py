@@ -1,4 +1,4 @@
-"""What plug-ins have added, as data. Imports nothing of this package: everything may look here."""
+"""What plug-ins have declared, as data. Imports nothing of fp3o, so that every module can import it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class AddedAlgorithm:
-    """An algorithm of a plug-in, as cells, tables and figures know it. Its turns are in fp3o.algorithms.ALGORITHMS."""
+    """An algorithm of a plug-in, without its code: its generator of turns is in fp3o.algorithms.ALGORITHMS."""
 
     title: str
     colour: str
@@ -20,9 +20,9 @@ class AddedAlgorithm:
     meanings: Mapping[str, str]
     """… and what those are, by name."""
     file: str
-    """Where it stands, for messages."""
+    """The file that declares it, or "a notebook"."""
     digest: str
-    """Of its source: 16 hexadecimal digits."""
+    """Digest of its source, 16 hexadecimal digits; part of the digest of its runs."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class AddedEnvironment:
     """An environment of a plug-in: a task of the domain pettingzoo."""
 
     location: str
-    """`<file>.py:<factory>` or, in a package, `<module>:<factory>`: for the processes that build it."""
+    """`<file>.py:<factory>` or, in a package, `<module>:<factory>`: from where worker processes import it."""
     settings: Mapping[str, Any]
     options: Mapping[str, Any]
     file: str
     digest: str
-    """As of an algorithm."""
+    """`file` and `digest` are as in AddedAlgorithm."""
 
 
 @dataclass
 class Registry:
-    """By name."""
+    """The declared algorithms and environments, by name."""
 
     algorithms: dict[str, AddedAlgorithm] = field(default_factory=dict)
     environments: dict[str, AddedEnvironment] = field(default_factory=dict)
@@ -50,6 +50,6 @@ ADDED = Registry()
 
 
 def digests(algorithm: str, environment: str) -> dict[str, str]:
-    """The digests of the plug-ins that a run with this algorithm in this environment uses; empty where it uses none."""
+    """Source digests of the plug-ins that a run uses, under "algorithm" and "environment"; empty if it uses none."""
     used = {"algorithm": ADDED.algorithms.get(algorithm), "environment": ADDED.environments.get(environment)}
     return {kind: one.digest for kind, one in used.items() if one is not None}

@@ -1,4 +1,4 @@
-"""Holds the turns of a user's algorithm to what the learner takes; a mistake is one line that names the turn."""
+"""Checks every turn that a user's algorithm yields; a mistake is one line that names the turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fp3o.algorithms.turns import Context, Turn
 from fp3o.errors import UserError
 from fp3o.plugins.loading import failure, source_file
 
-# Letters of the axes of every tensor that a turn may have; K is the number of its agents.
+# Axes of a turn's tensors. R: replicas (seeds), T: time, N: environments, A: agents, K: agents of the turn.
 AXES = {
     "agents": "RK",
     "learners": "RK",
@@ -22,12 +22,12 @@ AXES = {
     "clip_range": "RK",
     "go": "R",
 }
-TRUTHS = ("learners", "others", "go")
+TRUTHS = ("learners", "others", "go")  # must be boolean
 CHOICES = {"clip": ("own", "product", "joint"), "learn": ("both", "actor", "critic")}
 
 
 def checked(name: str, turns: Callable[[Context], Iterator[Turn]]) -> Callable[[Context], Iterator[Turn]]:
-    """The same generator; what it raises, or yields wrongly, is a UserError."""
+    """The generator function, with checks: an exception in it, or a wrong turn, becomes a UserError."""
     file = source_file(turns)
 
     def run(context: Context) -> Iterator[Turn]:
@@ -51,7 +51,7 @@ def checked(name: str, turns: Callable[[Context], Iterator[Turn]]) -> Callable[[
 
 
 def _check(where: str, turn: object, context: Context) -> None:
-    """UserError unless it is a turn whose tensors have the right axes and are finite where the run itself is."""
+    """UserError unless `turn` is a Turn with allowed values; its tensors: right shape and type, finite (see `_sound`)."""
     if not isinstance(turn, Turn):
         raise UserError(f"{where}: it is a {type(turn).__name__}; allowed: fp3o.Turn")
     if isinstance(turn.epochs, bool) or not isinstance(turn.epochs, int) or turn.epochs < 0:
@@ -83,7 +83,10 @@ def _within(value: Tensor, agents: int) -> bool:
 
 
 def _sound(value: Tensor, context: Context) -> bool:
-    """Whether all is finite in replicas that have not diverged by themselves: those whose own numbers are finite."""
+    """Whether `value` [R, …] is finite in every healthy replica.
+
+    A replica that has diverged has non-finite advantages, returns or ratios: there the algorithm is not to blame.
+    """
     bad = ~_finite(value)
     if not bool(bad.any()):
         return True
@@ -92,5 +95,5 @@ def _sound(value: Tensor, context: Context) -> bool:
 
 
 def _finite(value: Tensor) -> Tensor:
-    """[R]"""
+    """Which replicas of a tensor [R, …] are wholly finite: [R], bool."""
     return torch.isfinite(value).flatten(1).all(1)

@@ -1,13 +1,14 @@
 """Films of trained policies: one episode, or several episodes and runs side by side.
 
-A domain that can be drawn (`Domain.drawn`) has a module of its name here. That of PettingZoo plays the user's
-environments itself, for only they can draw themselves; the others have
+A domain that can be drawn (`Domain.drawn`) has a module of its name here. That of PettingZoo plays the episodes itself,
+as the user's environments draw their own pictures. The others draw what was observed while fp3o played, and have
 choose_backend()                              before the simulator is imported: choose a rendering library
 observe(env, slot, actions)                   what a picture of an environment needs, read before every step; actions
                                               [N, A, …]: those of the last step, None before the first
 frames(task, options, observed, w, h)         the pictures [height, width, 3] of an episode
 steps_per_second(task, options)               pictures per second of simulated time
-PICTURES_PER_STEP, EVERY                      where they are not one and what is asked for: which steps are drawn
+PICTURES_PER_STEP                             optional, default 1: pictures per observed step
+EVERY                                         optional: draw every EVERY-th step, whatever the user asks for
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def render_runs(
 
 
 def _films(run: Path, document: dict[str, Any], episodes: int, seed: int, shape: Shape) -> list[Film]:
-    """The episodes of one run."""
+    """Play episodes of one run's final policy; returns their films."""
     cell = Cell.of(document["cell"])
     module = importlib.import_module(f"fp3o.render.{cell.domain}")
     options = restored(document["options"], OPTIONS[cell.domain])
@@ -87,7 +88,7 @@ def _films(run: Path, document: dict[str, Any], episodes: int, seed: int, shape:
     per_second = module.steps_per_second(cell.task, options) / every
     films = []
     for episode, seen in zip(played, observed, strict=True):
-        scenes = seen[: min(episode.length, shape.steps) + 1 : every]  # after its end a slot is frozen
+        scenes = seen[: min(episode.length, shape.steps) + 1 : every]  # later ones repeat the end
         pictures = module.frames(cell.task, options, scenes, shape.width, shape.height)
         films.append(Film(episode, pictures, each * len(scenes), per_second, caption))
     return films

@@ -17,7 +17,7 @@ KINDS = (".webp", ".gif", ".png", ".mp4")
 
 
 def check_name(path: Path) -> None:
-    """UserError for a kind of file that cannot be written; to be called before an episode is played."""
+    """UserError if files of this kind cannot be written; to be called first, before time is spent on playing."""
     if path.suffix not in KINDS:
         raise UserError(f"cannot write {path}: unknown kind of file; allowed: {', '.join(KINDS)}")
     if path.suffix == ".mp4":

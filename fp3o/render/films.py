@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fp3o.envs.interface import Episode
 
-MOST_PIXELS = 8192  # of a side
-_INK, _PAPER, _LINE = (30, 30, 30), (255, 255, 255), 12  # height of a caption in pixels
+MOST_PIXELS = 8192  # Largest width, and largest height, of a film.
+_INK, _PAPER, _LINE = (30, 30, 30), (255, 255, 255), 12  # colours, height of a caption in pixels
 
 
 class Shape(NamedTuple):
@@ -28,26 +28,26 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Film:
-    """One episode."""
+    """One episode as pictures."""
 
     episode: Episode
     pictures: Iterator[NDArray[np.uint8]]
-    """[height, width, 3] each."""
+    """Each [height, width, 3]; can be read once."""
     count: int
-    """How many there are."""
+    """Number of pictures."""
     per_second: float
     caption: str
     """What it shows: task, algorithm, the run's seed."""
 
 
 def grid(count: int) -> tuple[int, int]:
-    """Columns and rows for so many films: up to three in a row, then as square as can be."""
+    """Columns and rows for `count` films: up to three share one row, more are as near to a square as can be."""
     columns = count if count <= 3 else math.ceil(math.sqrt(count))
     return columns, math.ceil(count / columns)
 
 
 def tiled(films: Sequence[Film], shape: Shape) -> Iterator[NDArray[np.uint8]]:
-    """The films side by side, each with its caption; one that has ended shows its last picture until all have."""
+    """Pictures of all films side by side, with captions; a film that has ended keeps showing its last picture."""
     columns, rows = grid(len(films))
     last = [np.full((shape.height, shape.width, 3), 255, np.uint8)] * len(films)
     for pictures in zip_longest(*(film.pictures for film in films)):
@@ -62,7 +62,7 @@ def tiled(films: Sequence[Film], shape: Shape) -> Iterator[NDArray[np.uint8]]:
 
 
 def captioned(picture: NDArray[np.uint8], film: Film) -> NDArray[np.uint8]:
-    """The picture with a line below that says what it is and how the episode ends."""
+    """The picture, its lowest rows covered by a line of text: the film's caption and the episode's return."""
     from PIL import Image, ImageDraw
 
     image = Image.fromarray(picture)

@@ -14,11 +14,11 @@ from fp3o.envs.interface import BatchEnv, Doubles
 from fp3o.envs.options import MamujocoOptions
 from fp3o.errors import UserError
 
-_LONG = 8  # Bodies in a model beyond which it is the many-agent swimmer, one metre per body (the reacher has five).
+_LONG = 8  # A model with more bodies is the many-agent swimmer, one metre per body; the reacher has five.
 
 
 def choose_backend() -> None:
-    """Choose MuJoCo's off-screen library; MuJoCo reads this variable once, when it is first imported."""
+    """Choose MuJoCo's off-screen library by MUJOCO_GL, which MuJoCo reads once, when it is first imported."""
     if "MUJOCO_GL" not in os.environ:
         os.environ["MUJOCO_GL"] = "egl" if find_library("EGL") else "osmesa"
 

@@ -1,4 +1,4 @@
-"""Pictures of the tiny games: the payoffs of the situation, with the joint choice marked; targets and who adds what."""
+"""Pictures of the tiny games: a payoff table with the agents' choice marked, or a target and what each agent adds."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from fp3o.envs.interface import BatchEnv
 from fp3o.envs.matrix import GAMES, Game, TargetGame
 from fp3o.envs.options import MatrixOptions
 
-EVERY = 1  # Games of a step or two are shown whole.
+EVERY = 1  # The games last a few steps: each is drawn.
 _PAPER, _INK, _BEST, _WORST, _CHOSEN = (255, 255, 255), (30, 30, 30), (120, 190, 120), (235, 225, 225), (200, 60, 40)
 _AGENTS = ((60, 100, 200), (214, 120, 40), (110, 70, 150))
 
 
 class Scene(NamedTuple):
-    """A game before a step, and what was chosen in the step before."""
+    """A game before a step, and the agents' actions in the step before that."""
 
     state: float
-    """The node's number, or the target."""
+    """Number of the game's node (which payoff table applies) or, in a target game, the target."""
     actions: NDArray[Any] | None
     """[A, sub-actions]; None at the start."""
 
@@ -45,11 +45,14 @@ def steps_per_second(task: str, options: MatrixOptions) -> float:
 def frames(
     task: str, options: MatrixOptions, scenes: Sequence[Scene], width: int = 320, height: int = 240
 ) -> Iterator[NDArray[np.uint8]]:
-    """One picture [height, width, 3] per scene: the situation, and what is chosen in it; the last choice twice."""
+    """One picture [height, width, 3] per scene, with the actions then chosen in it.
+
+    After the end nothing is chosen: the last picture repeats the last step.
+    """
     game = GAMES[task]
     for step, scene in enumerate(scenes):
         following = scenes[step + 1] if step + 1 < len(scenes) else None
-        if following is None and step:  # The episode has ended: what led here stays.
+        if following is None and step:  # The episode has ended: show the last step again.
             scene, following = scenes[step - 1], scene
         chosen = None if following is None else following.actions
         caption = f"{task}  step {min(step, max(len(scenes) - 2, 0))}"
@@ -71,7 +74,7 @@ def _canvas(caption: str, width: int, height: int) -> tuple[Any, Any]:
 def _table(
     game: Game, scene: Scene, chosen: NDArray[Any] | None, caption: str, width: int, height: int
 ) -> NDArray[np.uint8]:
-    """Rows: choices of agent 0; columns: of agent 1; one table beside the other for every choice of further agents."""
+    """Payoffs. Rows: agent 0's choices; columns: agent 1's; one table for every joint choice of the other agents."""
     payoff = game.nodes[int(scene.state)].payoff
     sizes = (*payoff.shape, 1, 1)
     tables = payoff.reshape(sizes[0], sizes[1], -1)
@@ -96,7 +99,7 @@ def _table(
 def _target(
     game: TargetGame, scene: Scene, chosen: NDArray[Any] | None, caption: str, width: int, height: int
 ) -> NDArray[np.uint8]:
-    """A line from −2 to 2: the target, and the agents' numbers laid end to end."""
+    """A number line from −2 to 2 with the target, and below it the agents' numbers as bars, end to end: their sum."""
     image, pen = _canvas(caption, width, height)
 
     def place(number: float) -> float:

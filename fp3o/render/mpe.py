@@ -1,4 +1,4 @@
-"""Pictures of the particle tasks from above: landmarks, agents, who has to go where, what is said."""
+"""Pictures of the particle tasks from above: landmarks, agents, a line from agent to goal, the words said."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fp3o.envs.options import MpeOptions
 _GROUND, _INK = (250, 250, 246), (30, 30, 30)
 _LANDMARKS = ((214, 80, 60), (70, 160, 80), (60, 100, 200))
 _AGENTS = ((90, 90, 90), (170, 120, 40), (110, 70, 150))
-_SIDE = 2.8  # of the square shown, in the world's units; positions begin within ± 1
-_SMOOTH = 2  # Drawn at this multiple and scaled down.
-# Which agent has to reach the goal number k; the one that knows it is another.
+_SIDE = 2.8  # Side of the square shown, in the world's units; start positions lie within ± 1.
+_SMOOTH = 2  # Drawn this many times larger and scaled down, for smooth edges.
+# For goal k: the agent that has to reach it, and the agent that knows it and speaks about it.
 _MOVERS = {"simple-reference": (1, 0), "simple-speaker-listener": (1,), "simple-spread": ()}
 _SPEAKERS = {"simple-reference": (0, 1), "simple-speaker-listener": (0,), "simple-spread": ()}
 
@@ -26,13 +26,13 @@ class Scene(NamedTuple):
     """One world at one step."""
 
     position: NDArray[np.float64]
-    """[A, 2]."""
+    """Of the agents, [A, 2] (x, y), in the world's units."""
     landmark: NDArray[np.float64]
-    """[landmarks, 2]."""
+    """Positions of the landmarks, [landmarks, 2]."""
     goal: NDArray[np.int64]
-    """Landmark of every goal; empty in simple-spread."""
+    """[goals]: the landmark that is goal k; empty in simple-spread."""
     word: NDArray[np.int64]
-    """What is said about every goal."""
+    """[goals]: number of the word last said about goal k."""
     step: int
 
 
@@ -82,7 +82,7 @@ def frames(
 
 
 def _placed(points: NDArray[np.float64], scale: float, width: int, height: int) -> list[tuple[float, float]]:
-    """World coordinates [K, 2] to pixels; y points up in the world."""
+    """World coordinates [points, 2] as pixels of the enlarged picture; y points up in the world, down there."""
     centre = _SMOOTH * width / 2, _SMOOTH * height / 2
     return [(centre[0] + scale * float(x), centre[1] - scale * float(y)) for x, y in points]
 

@@ -20,7 +20,7 @@ from fp3o.errors import UserError
 from fp3o.progress import Bar
 from fp3o.render.films import Film, Shape
 
-STEPS_PER_SECOND = 10.0  # where the environment does not say (metadata["render_fps"])
+STEPS_PER_SECOND = 10.0  # for environments without metadata["render_fps"]
 _NEEDED = 'allowed: an array [height, width, 3] (where the factory takes render_mode, it is given "rgb_array")'
 
 
@@ -51,7 +51,7 @@ def films(
 
 
 def drawing(factory: Callable[..., Any]) -> Callable[..., Any]:
-    """The factory, asked for pictures where it takes `render_mode`."""
+    """The factory; called with render_mode="rgb_array" if it takes that argument."""
     try:
         inspect.signature(factory).bind_partial(render_mode="rgb_array")
     except (TypeError, ValueError):
@@ -81,7 +81,7 @@ def _play(
 
 
 def _picture(env: Any, shape: Shape) -> NDArray[np.uint8]:
-    """What the environment draws now, fitted into the film's size."""
+    """What render() returns now, fitted into [shape.height, shape.width, 3]."""
     from PIL import Image
 
     try:

@@ -12,16 +12,16 @@ from fp3o.envs.interface import BatchEnv
 from fp3o.envs.options import SmacOptions
 from fp3o.errors import UserError
 
-PICTURES_PER_STEP = 4  # Positions are interpolated, as a step is a third of a second of play.
+PICTURES_PER_STEP = 4  # A step is a third of a second of play: positions in between are interpolated.
 _GROUND, _CLIFF, _INK = (222, 216, 200), (120, 112, 100), (30, 30, 30)
 _SIDES = ((40, 90, 200), (200, 50, 40))
 _HEALTH, _SHIELD, _SHOT = (60, 170, 60), (90, 190, 230), (250, 170, 30)
-_MARGIN = 1.0  # Cells around the walkable ground.
-_SMOOTH = 2  # Drawn at this multiple and scaled down.
+_MARGIN = 1.0  # Shown around the walkable ground, in cells of the map.
+_SMOOTH = 2  # Drawn this many times larger and scaled down, for smooth edges.
 
 
 class Scene(NamedTuple):
-    """One battle at one step, units allies first."""
+    """One battle at one step. Arrays [U]: all units, allies first; target: the unit attacked or followed, -1: none."""
 
     x: NDArray[np.float32]
     y: NDArray[np.float32]
@@ -45,7 +45,7 @@ def observe(env: BatchEnv, slot: int, actions: object) -> Scene:
 
 
 def steps_per_second(task: str, options: SmacOptions) -> float:
-    """Pictures per second of play at the game's usual "faster" speed: 22.4 game loops, of which a step takes 8."""
+    """Pictures per second of play at the game's usual speed "faster": 22.4 game loops a second, 8 loops a step."""
     return PICTURES_PER_STEP * 22.4 / 8
 
 
@@ -67,7 +67,7 @@ def frames(
     )
     for i, scene in enumerate(scenes):
         after = scenes[min(i + 1, len(scenes) - 1)]
-        # A unit that jumps belongs to the next battle: it is not interpolated.
+        # A unit that is suddenly far away has been placed anew, for the next battle: it is not interpolated.
         follows = np.hypot(after.x - scene.x, after.y - scene.y) < 4 * (after.step - scene.step)
         for part in range(PICTURES_PER_STEP):
             share = np.where(follows, part / PICTURES_PER_STEP, 0)

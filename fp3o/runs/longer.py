@@ -10,14 +10,17 @@ from fp3o.errors import UserError
 
 
 class Plans(NamedTuple):
-    """What was trained, and the same with more steps."""
+    """The plan of a finished run (old), and the same with more steps (new)."""
 
     old: Plan
     new: Plan
 
 
 def longer(document: Mapping[str, Any], total_steps: int) -> Plans:
-    """The plan of a run.json, and that with this budget; UserError where this version of the program has none."""
+    """The plan of a run.json, and the same for `total_steps` environment steps per seed.
+
+    UserError if this version of fp3o resolves the run's settings to another digest, or if the budget is not longer.
+    """
     cell = Cell.parse(document["cell"])
     values: dict[str, Scalar] = {**document["settings"], **document["options"]}
     old = resolve(cell, values)
@@ -34,9 +37,10 @@ def longer(document: Mapping[str, Any], total_steps: int) -> Plans:
 
 
 def _plainly(cell: Cell, values: dict[str, Scalar]) -> Plan:
-    """The plan with these values, of which only those are overrides that no other layer gives: as if set by hand.
+    """The plan with these values and as few overrides as possible, as a user would have given them by --set.
 
-    From the last: a setting that follows another stands after it, and is given where that one is.
+    A value is dropped if the plan's digest stays the same without it. From the last to the first, because a setting
+    may take its default from one before it.
     """
     plan = resolve(cell, values)
     for name in reversed(list(values)):

@@ -19,11 +19,11 @@ from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser
 HEADER = ("algorithm", "env_steps", "score")
 METRIC_NAMES = {"return": "return", "return_per_agent": "return per agent", "win_rate": "win rate (%)"}
 START = 0.2
-"""This first part of training is left out of vertical ranges: from far below it would flatten all that follows."""
+"""This first fraction of training does not count for a plot's vertical range: its low scores would flatten the rest."""
 
 
 class Band(NamedTuple):
-    """A cell's curve over seeds."""
+    """A cell's curve at E evaluations: centre and bounds over the n seeds evaluated there; all arrays [E]."""
 
     env_steps: NDArray[np.float64]  # [E]
     centre: NDArray[np.float64]
@@ -41,7 +41,7 @@ class Seeds(NamedTuple):
 
 
 def by_seed(cell: CellRuns) -> Seeds | None:
-    """The runs that have an evaluation, on one axis of steps; None where there are none."""
+    """Curves of the seeds that have an evaluation, on a common axis of steps; None if no seed has one."""
     runs = [run for run in cell.runs if len(run.curve.value)]
     if not runs:
         return None
@@ -74,7 +74,7 @@ def band(cell: CellRuns) -> Band | None:
 
 
 def files(data: SuiteRuns) -> dict[str, str]:
-    """Content by name: `<domain>_<task>_<sharing>.csv` for every row in which something was run."""
+    """Files as text, by name: `<domain>_<task>_<sharing>.csv` for every row of a table that has runs."""
     rows: dict[str, list[tuple[str, str, str]]] = {}
     for cell in data.cells.values():
         name, found = Cell.of(cell.cell), band(cell)

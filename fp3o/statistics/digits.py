@@ -9,7 +9,10 @@ from fp3o.envs.domains import DOMAINS
 
 
 def decimals(domain: str, values: Iterable[float]) -> int:
-    """One, as the paper has it, in its domains and from a hundred on; else three digits of the largest value."""
+    """One in the paper's domains, as the paper prints, and from 100 on; else so many that the largest has three digits.
+
+    A number of decimals, from 1 to 9: 0.0123 gets four, 12.3 gets one.
+    """
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if largest == 0 or largest >= 100 or (domain in DOMAINS and DOMAINS[domain].published):
         return 1

@@ -1,4 +1,4 @@
-"""Tests that several claims use, and what they return: a verdict, its evidence, how much of it exists.
+"""Tests that several claims use, and their result: a verdict, the evidence, how many of the runs needed exist.
 
 Comparisons over several rows use the stratified Wilcoxon rank-sum test. The effect shown is P(A > B), the probability
 that a random seed of A scores higher than a random seed of B, averaged over rows.
@@ -30,15 +30,15 @@ class Finding(NamedTuple):
     verdict: ClaimVerdict
     evidence: str
     found: int
-    """How many of the comparisons (or cells) exist …"""
+    """Number of comparisons (or cells) that could be made from the runs that exist."""
     needed: int
-    """… of those the claim is about."""
+    """Number of comparisons (or cells) that the claim is about."""
     cells: tuple[str, ...] = ()
-    """Those with runs that the test looked at."""
+    """Ids of the cells with runs that the test looked at."""
 
     @property
     def words(self) -> str:
-        """The verdict, for readers; with `found` of `needed` while evidence is missing."""
+        """The verdict as text, with "`found` of `needed`" while comparisons are missing."""
         if self.found >= self.needed or self.verdict in ("not run", "undecided"):
             return self.verdict
         return f"{self.verdict} so far, {self.found} of {self.needed}"
@@ -50,7 +50,7 @@ class Claim(NamedTuple):
     name: str
     text: str
     source: str
-    """LaTeX label in the paper; "ours" for confounders that the paper does not control."""
+    """LaTeX label in the paper; "ours" for our checks of confounders that the paper does not control."""
     test: Callable[[SuiteRuns], Finding]
 
 
@@ -59,8 +59,10 @@ SHARINGS = ("full", "partial", "none")  # the paper's
 
 
 def scores_of(data: SuiteRuns, cell: str, steps: int | None = None) -> list[float]:
-    """Scores of a cell, one per seed, or what they were after `steps`; empty where it was not run or deviates from the
-    paper's settings."""
+    """Scores of a cell, one per seed, at the end or after `steps` environment steps.
+
+    Empty if the cell was not run or deviates from the paper's settings.
+    """
     cell_runs = data.cells.get(cell)
     if cell_runs is None or cell_runs.deviations:
         return []
@@ -70,21 +72,21 @@ def scores_of(data: SuiteRuns, cell: str, steps: int | None = None) -> list[floa
 def available(data: SuiteRuns, pairs: Sequence[Pair]) -> list[tuple[list[float], list[float]]]:
     """The scores of both cells, for every pair in which each has at least two seeds.
 
-    On some maps the paper trains longer the less is shared: such a pair is compared at the steps that both have.
+    On some maps the paper's budget depends on the sharing: such a pair is compared at the end of the shorter budget.
     """
     both = [tuple(scores_of(data, cell, common_steps(data, pair)) for cell in pair) for pair in pairs]
     return [(a, b) for a, b in both if len(a) > 1 and len(b) > 1]
 
 
 def common_steps(data: SuiteRuns, pair: Pair) -> int | None:
-    """Environment steps of the shorter training of the two; None where they are equally long."""
+    """The smaller budget of the two cells, in environment steps; None if they are equal."""
     cells = [data.cells[cell] for cell in pair if cell in data.cells]
     steps = {int(run.document["settings"]["total_steps"]) for cell in cells for run in cell.runs}
     return min(steps) if len(steps) > 1 else None
 
 
 def rank_sum(samples: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[float, float]:
-    """Stratified rank-sum test: P(A > B) averaged over rows, and the two-sided p of no difference in any row."""
+    """Stratified rank-sum test: P(A > B) averaged over rows, and the two-sided p-value (null: no row differs)."""
     excess = variance = 0.0
     chances = []
     for a, b in samples:
@@ -108,7 +110,10 @@ def better(data: SuiteRuns, pairs: Sequence[Pair], what: str) -> Finding:
 
 
 def higher(samples: Sequence[tuple[Sequence[float], Sequence[float]]], needed: int, what: str, note: str) -> Finding:
-    """Whether the first of each pair of samples is the higher one: those of `needed` pairs that exist."""
+    """Whether the first sample of a pair tends to be higher than the second, over all pairs of samples.
+
+    needed: number of pairs the claim is about; what, note: text before and after the numbers in the evidence.
+    """
     if not samples:
         return Finding("not run", "", 0, needed)
     chance, p = rank_sum(samples)
@@ -178,7 +183,10 @@ def less_spread(data: SuiteRuns, pairs: Sequence[Pair], part: float, what: str) 
 
 
 def early_curves(cell: CellRuns, part: float) -> NDArray[np.float64] | None:
-    """Evaluations [seeds, E] of the first `part` of training; None with fewer than two seeds or a deviating cell."""
+    """Scores [seeds, E] at the evaluations in the first `part` (a fraction) of training.
+
+    None if there are fewer than two seeds or the settings deviate from the paper's.
+    """
     length = min((len(run.curve.value) for run in cell.runs), default=0)
     if len(cell.runs) < 2 or length == 0 or cell.deviations:
         return None

@@ -13,11 +13,11 @@ from fp3o.statistics.suites import SuiteRuns
 
 MATCHING_SIZES = (100, 200, 500, 1000)
 MATCHING_TASKS = ("smac/2c_vs_64zg", "mamujoco/reacher-2x1")
-"""The paper's examples of agents that are alike and of agents that are not."""
+"""The paper's examples: agents that are alike (first task), and agents that are not (second)."""
 
 
 def matching(cell: CellRuns) -> tuple[int, int]:
-    """Number of iterations in which condition and constraint agree, and of all iterations in which it was recorded."""
+    """Iterations in which condition and constraint agree, and all in which this was recorded, summed over seeds."""
     agree = total = 0
     for run in cell.runs:
         column = run.iterations().get("match")
@@ -44,7 +44,7 @@ def matching_rises(data: SuiteRuns) -> Finding:
 
 
 def degrees(data: SuiteRuns, cell: str) -> list[float]:
-    """The matching degree of each seed."""
+    """Each seed's matching degree, from 0 to 1; empty if not run or the settings deviate from the paper's."""
     if cell not in data.cells or data.cells[cell].deviations:
         return []
     counts = [matching(CellRuns(data.cells[cell].planned, (run,))) for run in data.cells[cell].runs]
@@ -52,7 +52,10 @@ def degrees(data: SuiteRuns, cell: str) -> list[float]:
 
 
 def better_matching(data: SuiteRuns, a: str, b: str, sharings: Sequence[Pair], what: str) -> Finding:
-    """Whether the matching degree is higher on task `a` than on `b`, under the first and second of `sharings`."""
+    """Whether the matching degree is higher on task `a` than on task `b`.
+
+    sharings: pairs to compare, (sharing on `a`, sharing on `b`).
+    """
     both = [
         (degrees(data, f"{a}/{first}/fp3o-rollout-{size}"), degrees(data, f"{b}/{second}/fp3o-rollout-{size}"))
         for first, second in sharings
@@ -79,7 +82,7 @@ def matching_by_sharing(data: SuiteRuns) -> Finding:
 
 
 def trend(counts: Sequence[tuple[int, int]], doses: Sequence[float]) -> float:
-    """z of the Cochran–Armitage trend test; counts: (successes, trials) at each dose."""
+    """z of the Cochran–Armitage trend test, positive if successes rise with the dose; counts: (successes, trials)."""
     successes = np.array([agree for agree, _ in counts], float)
     trials = np.array([total for _, total in counts], float)
     dose = np.asarray(doses)

@@ -16,12 +16,16 @@ METRICS = {
     "mean": aggregate.mean_of_tasks,
     "median": aggregate.median_of_tasks,
 }
-# With more algorithms only the first is compared with each: of a grid of nine points, 36 pairs say nothing.
+# With more algorithms only the first is compared with the others: nine would make 36 pairs, too many to read.
 MOST_PAIRED = 6
 
 
 def groups(data: SuiteRuns) -> list[tuple[tuple[str, ...], dict[Row, list[CellRuns]]]]:
-    """Labels, and the rows in which all of them (and no other) have scores; rows of the paper's suites are left out."""
+    """Rows grouped by domain and by the algorithms that have scores in them; rows with a single algorithm are left out.
+
+    Each group: the algorithms' labels; by row, their cells in the same order. In the paper's suites, rows of domains
+    with published numbers are left out.
+    """
     rows: dict[Row, list[CellRuns]] = {}
     for cell in data.cells.values():
         row = Cell.of(cell.cell).row
@@ -36,14 +40,14 @@ def groups(data: SuiteRuns) -> list[tuple[tuple[str, ...], dict[Row, list[CellRu
 
 
 def scaled(cells: list[CellRuns]) -> list[list[float]]:
-    """Each cell's scores, with 0 and 1 at the worst and best seed of the row; 0 where all are equal."""
+    """Scores of a row's cells, scaled so that its worst seed is 0 and its best 1; all 0 if they are equal."""
     scores = [cell.scores() for cell in cells]
     low, high = min(map(min, scores)), max(map(max, scores))
     return [[(value - low) / (high - low) if high > low else 0.0 for value in values] for values in scores]
 
 
 def comparisons(data: SuiteRuns) -> list[dict[str, Any]]:
-    """By group of rows, for scorecard.json and the report; intervals are 95 % stratified bootstrap."""
+    """Every group's pooled scores and P(X > Y), for scorecard.json and the report; 95 % stratified bootstrap."""
     from fp3o.statistics.scorecard import bounds, number
 
     found = []

@@ -17,18 +17,18 @@ Verdict = Literal["better", "worse", "equivalent", "undecided"]
 
 
 class Paired(NamedTuple):
-    """One cell against the baseline's in the same row, over the seeds that both have."""
+    """One cell compared with the baseline's cell in the same row, over the n seeds that both have."""
 
     n: int
     difference: float
-    """Mean over seeds of ours minus the baseline's."""
+    """Mean over seeds of the cell's score minus the baseline's."""
     low: float
     high: float
-    """95 % t interval; unbounded for a single seed."""
+    """`low` and `high`: 95 % t interval of the difference; unbounded for a single seed."""
     p: float
-    """Of no difference, by the paired t-test; `judge` adjusts it for the number of cells in a table."""
+    """p-value of the paired t-test (null: no difference); `judge` adjusts it for the number of cells in a table."""
     equivalent: bool
-    """Whether the 90 % interval lies within the margin: the larger of 10 % and one deviation of the baseline."""
+    """Whether the 90 % interval lies within ± the larger of 10 % of the baseline and its standard deviation."""
     verdict: Verdict
 
 
@@ -40,7 +40,7 @@ def by_seed(cell: CellRuns) -> dict[int, float]:
 
 
 def compare(ours: Mapping[int, float], baseline: Mapping[int, float]) -> Paired | None:
-    """Scores by seed; None where no seed is in both. For the cells of a table call `judge` next."""
+    """Compare scores, given by seed; None if no seed is in both. For the cells of a table call `judge` next."""
     seeds = sorted(ours.keys() & baseline.keys())
     if not seeds:
         return None

@@ -20,24 +20,24 @@ class Entry:
 
     cell: str
     summary: Summary | None = None
-    """Of our runs; None where there are none."""
+    """Scores of our runs, summarised over seeds; None if no seed has a score."""
     planned: int = 0
-    """Number of seeds planned …"""
+    """Number of seeds planned."""
     diverged: int = 0
-    """… and of those that diverged."""
+    """Number of seeds that diverged."""
     interval: Interval | None = None
     """95 % interval of our mean or median."""
     published: Published | None = None
     comparison: Comparison | None = None
-    """None where there is nothing to compare, or our settings deviate."""
+    """With the published score; None if either is missing or our settings deviate from the paper's."""
     deviations: tuple[Change, ...] = ()
     bold: bool = False
     underline: bool = False
     runs: CellRuns | None = None
     digits: int = 1
-    """Decimals it is printed with; those of its row."""
+    """Number of decimals it is printed with; the same in the whole row."""
     paired: Paired | None = None
-    """Against the table's baseline; None for the baseline itself, and where one of the two was not run."""
+    """Compared with the table's baseline; None for the baseline itself, and if one of the two was not run."""
 
     @property
     def verdict(self) -> str:
@@ -50,12 +50,12 @@ class Entry:
 
     @property
     def category(self) -> str:
-        """The verdict under which the cell is counted."""
+        """The verdict without details ("undecided, …" is "undecided"), by which cells are counted."""
         return "undecided" if self.verdict.startswith("undecided") else self.verdict
 
     @property
     def against(self) -> str:
-        """The comparison with the baseline for readers: +0.12 [0.03, 0.21] better."""
+        """The comparison with the baseline as text, such as `+0.12 [0.03, 0.21] better`; "" if there is none."""
         if self.paired is None:
             return ""
         difference, low, high = (
@@ -97,7 +97,7 @@ class Table:
     columns: tuple[str, ...]
     """Algorithm labels."""
     controls: tuple[str, ...]
-    """Those among the columns that the paper does not have."""
+    """Labels of the columns that the paper's table does not have."""
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     label: str = ""
@@ -128,7 +128,7 @@ class Table:
         return algorithm_title(label) + (" — ours" if label in self.controls else "")
 
     def framed(self, first: Sequence[str], difficulty: str, middle: Iterable[str], agents: str) -> list[str]:
-        """A line of the table: difficulty before the algorithms and agents after them, where the table has them."""
+        """Fields of a line: `first`, difficulty if rated, `middle` (the algorithms), agents if the table has them."""
         rating, team = [difficulty] * self.has_difficulty, [agents] * self.has_agents
         return [*first, *rating, *middle, *team]
 

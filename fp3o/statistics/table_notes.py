@@ -11,7 +11,7 @@ from fp3o.statistics import published as paper
 from fp3o.statistics.scores import CellRuns, engine_of, scoring_of
 from fp3o.statistics.table import Table
 
-# Notes on published numbers: LaTeX label of the table, beginning of the cell ids concerned, text. More of them are in
+# Notes on published numbers: LaTeX label of the table, prefix of the cell ids concerned, text. More are in
 # docs/deviations.md.
 REMARKS = (
     (
@@ -37,7 +37,7 @@ REMARKS = (
 
 
 def _engines(members: Sequence[CellRuns], where: str) -> dict[str, list[str]]:
-    """By engine, the tasks it simulated; UserError if it is not the same throughout a row."""
+    """By engine (simulator), the tasks it simulated; UserError if the cells of a row have different engines."""
     rows: dict[CellRow, list[CellRuns]] = {}
     for cell_runs in members:
         rows.setdefault(Cell.of(cell_runs.cell).row, []).append(cell_runs)

@@ -1,4 +1,4 @@
-"""Tables as CSV with everything, and as Markdown and LaTeX with the published numbers beside ours."""
+"""Writes tables as CSV with all columns, and as Markdown and LaTeX with the published numbers beside ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What watches a run in training and may stop it. Imports neither torch nor NumPy."""
+"""Callbacks: they watch a run in training and may stop it. Imports neither torch nor NumPy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Record: TypeAlias = Mapping[str, "Value"]
 PHASES = ("rollout", "update", "evaluation")
-"""What an iteration's time is spent on."""
+"""The parts of an iteration that are timed."""
 
 
 class Callback:
@@ -27,7 +27,7 @@ class Callback:
         """A line about the run, such as where and how updates are computed."""
 
     def compiling(self, number: int) -> None:
-        """The program of this number is being compiled, which takes a while."""
+        """The compiled program with this number is being built, which takes a while."""
 
     def iteration(self, seed: int, record: Record) -> bool | None:
         """A seed's row of iterations.csv, after every iteration: steps, training return, losses, KL …"""
@@ -42,7 +42,7 @@ class Callback:
         return None
 
     def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
-        """How long an iteration took, by phase (see PHASES); 0 for evaluation where there was none."""
+        """Seconds that an iteration took, by phase (see PHASES); evaluation is 0 if there was none."""
 
     def end(self) -> None:
         """Training has ended: finished, stopped or failed."""

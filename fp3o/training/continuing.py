@@ -1,7 +1,7 @@
-"""A finished run with a kept state becomes the interrupted run of a longer budget, which is then resumed as any other.
+"""`fp3o continue`: copies a finished run, as if it were a longer run that was interrupted; that is then resumed.
 
-Nothing in training depends on the budget but when it ends and that the last policy is evaluated: the longer run equals
-an uninterrupted one bit for bit, given the same execution and type of processor.
+The budget decides only when training ends and that the last policy is evaluated. So the longer run equals one trained
+in one go bit for bit, given the same execution and type of processor.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from fp3o.runs.verify import RunId, read_verified
 
 
 def begin_longer(plans: Plans, state: Path, runs: Mapping[int, Path], folder: RunFolder) -> None:
-    """Write the files in progress of the longer run, unless there are some.
+    """Write the longer run's files in progress, from which it is resumed; does nothing if it has some already.
 
-    state: the kept state; runs: the finished run's folder of every seed in it; folder: of the longer run, entered.
+    state: file of the kept state; runs: for every seed in it, the folder of the finished run; folder: the longer run's,
+    already entered as a context.
     """
     if not folder.seeds or folder.resume_path.exists():
         return
@@ -57,14 +58,14 @@ def begin_longer(plans: Plans, state: Path, runs: Mapping[int, Path], folder: Ru
 
 
 def _check_diverged(diverged: Mapping[str, Any], old: Plan) -> None:
-    """UserError where an uninterrupted run would not have ended so: by the evaluation at the end of the shorter one."""
+    """UserError if a seed diverged in the evaluation of its last policy: the longer run may have none at that point."""
     for seed, where in diverged.items():
         if where["quantity"] == "evaluation" and where["iteration"] == old.iterations - 1:
             raise UserError(f"seed {seed} of {old.cell.id} {old.digest} diverged in its last evaluation: cannot go on")
 
 
 def _planned(evaluations: bytes, plan: Plan) -> bytes:
-    """evaluations.csv without the evaluation of the last policy, where the longer run has none at that iteration."""
+    """The content of evaluations.csv, without rows of iterations after which `plan` (the longer run's) has none."""
     lines = evaluations.splitlines(keepends=True)
     rows = csv.DictReader(io.StringIO(evaluations.decode()))
     kept = [line for line, row in zip(lines[1:], rows, strict=True) if plan.evaluates_after(int(row["iteration"]))]

@@ -1,8 +1,8 @@
-"""What a run keeps beside its files where it is asked to: its last state, checkpoints on the way, the best one.
+"""Extra files that a run keeps on request: its last state, checkpoints every so many iterations, the best one.
 
 <scratch_root>/<cell>/<digest>/kept/seeds-<block>.safetensors       the state that `fp3o continue` goes on from
 <scratch_root>/<cell>/<digest>/kept/seed-<k>/step-<steps>.safetensors
-<scratch_root>/<cell>/<digest>/kept/seed-<k>/best.safetensors       of the best evaluation so far
+<scratch_root>/<cell>/<digest>/kept/seed-<k>/best.safetensors       the policy with the best evaluation so far
 
 Checkpoints have the format of a run's checkpoint.safetensors: `fp3o evaluate RUN --checkpoint FILE` plays them.
 """
@@ -37,7 +37,7 @@ class Keep:
 
 
 class Keeper:
-    """Writes what a run is asked to keep; without `keep` nothing."""
+    """Writes the extra files that `keep` asks for; none if it is None."""
 
     def __init__(self, keep: Keep | None, plan: Plan) -> None:
         self._keep = keep
@@ -46,12 +46,12 @@ class Keeper:
         self._best: dict[int, float | None] = {}
 
     def iterated(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None:
-        """After so many iterations of a seed; tensors: those of a checkpoint."""
+        """Call after every iteration of a seed. iterations: done so far; tensors: returns a checkpoint's tensors."""
         if self._keep is not None and self._keep.every and iterations % self._keep.every == 0:
             self._write(seed, f"step-{env_steps}", tensors(), {"env_steps": env_steps})
 
     def evaluated(self, seed: int, rows: Sequence[Record], tensors: Tensors) -> None:
-        """After an evaluation of a seed. Of equally good ones the first is kept, also by a run that was resumed."""
+        """Call after every evaluation of a seed; rows: its episodes. Of equally good policies the first is kept."""
         if self._keep is None or not self._keep.best:
             return
         value = episode_means(rows)[self._column]
@@ -63,7 +63,7 @@ class Keeper:
             self._write(seed, "best", tensors(), {"env_steps": rows[0]["env_steps"], self._column: value})
 
     def finished(self, seeds: Sequence[int], resume: Path) -> None:
-        """At the end, before the runs are published; resume: the file of the saved state."""
+        """Call when all seeds are done, before their runs are published. resume: the file with the last state."""
         if self._keep is not None and self._keep.state:
             self._keep.folder.mkdir(parents=True, exist_ok=True)
             write_atomically(state_path(self._keep.folder, seeds), resume.read_bytes())
@@ -75,7 +75,7 @@ class Keeper:
         checkpoint.save(path, tensors, {**self._identity, "seed": seed, **more})
 
     def _written(self, seed: int) -> float | None:
-        """The value of the best checkpoint that an earlier process wrote."""
+        """Score of the best checkpoint on disk, which a process before the resume wrote; None if there is none."""
         path = self._path(seed, "best")
         return float(checkpoint.load(path)[1][self._column]) if path.exists() else None
 
@@ -85,7 +85,7 @@ class Keeper:
 
 
 def state_path(folder: Path, seeds: Sequence[int]) -> Path:
-    """Where the last state of these seeds, trained together, is kept."""
+    """File for the last state of these seeds, which were trained together."""
     return folder / f"seeds-{seeds_text(seeds)}.safetensors"
 
 

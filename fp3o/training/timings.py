@@ -10,7 +10,7 @@ from fp3o.training.callbacks import PHASES, Callback
 
 
 class Timings(Callback):
-    """Writes the file anew, with one row per iteration of this process."""
+    """Overwrites the file; one row per iteration of this process: iteration, then seconds of every phase."""
 
     def __init__(self, path: Path) -> None:
         self._log = CsvLog(path, ("iteration", *(f"{phase}_s" for phase in PHASES)))

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class WeightsAndBiases(Callback):
-    """Logs every column of iterations.csv and the mean of every evaluation, by steps; the seeds are a group's runs.
+    """Logs all columns of iterations.csv and the means of every evaluation; the axis is environment steps.
+
+    Each seed is a run of its own; the seeds form a group.
 
     Needs the wandb package. Its environment variables count: WANDB_MODE=offline writes to the folder and sends
     nothing, WANDB_PROJECT names another project.
@@ -46,7 +48,7 @@ class WeightsAndBiases(Callback):
     def _log(self, seed: int, steps: Value, group: str, values: Mapping[str, Value]) -> None:
         if seed not in self._runs:
             self._runs[seed] = self._begin(seed)
-        # What is done again after a kill has steps that are logged already: wandb leaves it out, and it is the same.
+        # Iterations repeated after a kill are logged twice: wandb drops the second, which has the same values.
         shown = {f"{group}/{name}": value for name, value in values.items() if value is not None}
         self._runs[seed].log(shown, step=steps)
 
@@ -57,7 +59,7 @@ class WeightsAndBiases(Callback):
             project=self.project,
             group=self.name,
             name=f"{self.name} seed {seed}",
-            id=key,  # so that a resumed run goes on with its own
+            id=key,  # the same after a resume, so that the log goes on
             resume="allow",
             reinit="create_new",  # the seeds of a block are logged side by side
             dir=str(self.folder),
@@ -70,6 +72,6 @@ def _package() -> Any:
         package = importlib.import_module("wandb")
     except ImportError:
         package = None
-    if package is None or not hasattr(package, "init"):  # A folder of logs named wandb is importable, too.
+    if package is None or not hasattr(package, "init"):  # A folder of logs named wandb can be imported, too.
         raise UserError("logging to Weights & Biases needs the wandb package: pip install wandb")
     return package

@@ -1,4 +1,4 @@
-"""What `snakemake --config key=value` says, checked: a mistake is one line that names the key and what is allowed."""
+"""Checks what `snakemake --config key=value` gives: a mistake is one line with the key and the allowed values."""
 
 from __future__ import annotations
 
