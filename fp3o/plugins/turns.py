@@ -51,7 +51,7 @@ def checked(name: str, turns: Callable[[Context], Iterator[Turn]]) -> Callable[[
 
 
 def _check(where: str, turn: object, context: Context) -> None:
-    """UserError unless `turn` is a Turn with allowed values; its tensors: right shape and type, finite (see `_sound`)."""
+    """UserError unless `turn` is a Turn with allowed values; tensors: right shape and type, finite (see `_sound`)."""
     if not isinstance(turn, Turn):
         raise UserError(f"{where}: it is a {type(turn).__name__}; allowed: fp3o.Turn")
     if isinstance(turn.epochs, bool) or not isinstance(turn.epochs, int) or turn.epochs < 0:
