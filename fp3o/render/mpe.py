@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.interface import BatchEnv
-from fp3o.envs.mpe import RADIUS, TIME_STEP
+from fp3o.envs.mpe import RADIUS, TASKS, TIME_STEP
 from fp3o.envs.options import MpeOptions
 
 _GROUND, _INK = (250, 250, 246), (30, 30, 30)
@@ -75,7 +75,8 @@ def frames(
         for agent, (x, y) in enumerate(places):
             pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=_AGENTS[agent], outline=_INK)
             pen.text((x, y), str(agent), fill="white", anchor="mm", font_size=radius)
-        said = [f"{agent} says {_word(word)}" for agent, word in zip(_SPEAKERS[task], scene.word.tolist(), strict=True)]
+        words = zip(_SPEAKERS[task], scene.word.tolist(), strict=True)
+        said = [f"{agent} says {word_text(task, word)}" for agent, word in words]
         text = "   ".join([f"{task}  step {scene.step}", *said])
         pen.text((4, 2), text, fill=_INK, font_size=9 * _SMOOTH)
         yield np.asarray(picture.resize((width, height), Image.Resampling.LANCZOS), np.uint8)
@@ -87,6 +88,7 @@ def _placed(points: NDArray[np.float64], scale: float, width: int, height: int) 
     return [(centre[0] + scale * float(x), centre[1] - scale * float(y)) for x, y in points]
 
 
-def _word(number: int) -> str:
-    """Words are letters; before the first one there is silence, numbered after the last of ten or three."""
-    return "ABCDEFGHIJ–"[number]
+def word_text(task: str, number: int) -> str:
+    """A word as a letter. Before anything is said there is silence, whose number is that after the task's last word."""
+    vocabulary = getattr(TASKS[task], "words", 0)
+    return "–" if number == vocabulary else "ABCDEFGHIJ"[number]

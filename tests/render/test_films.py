@@ -32,6 +32,14 @@ def film_of(path: Path) -> list[np.ndarray]:
         return [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(image)]
 
 
+@pytest.mark.parametrize("task", ["simple-reference", "simple-speaker-listener"])
+def test_nothing_is_said_before_the_first_step(task: str) -> None:
+    env = make("mpe", task, 1, auto_reset=False)
+    env.reset(slot_seeds(0, "evaluation", 1))
+    assert {mpe.word_text(task, word) for word in mpe.observe(env, 0, None).word.tolist()} == {"–"}
+    assert mpe.word_text(task, 2) == "C"
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_particles_move_and_landmarks_stay(task: str) -> None:
     env = make("mpe", task, 2, auto_reset=False)
