@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import scipy
 
+from fp3o.statistics.compare import ALPHA
 from fp3o.statistics.findings import (
-    ALPHA,
     SHARINGS,
     Claim,
     ClaimVerdict,

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from fp3o.config import Cell
 from fp3o.statistics import aggregate
+from fp3o.statistics.compare import ALPHA
 from fp3o.statistics.intervals import adjust, equivalent, summarise, welch
 from fp3o.statistics.scores import CellRuns, scoring_of
 from fp3o.statistics.suites import SuiteRuns
 
 ClaimVerdict = Literal["supported", "contradicted", "undecided", "not run"]
-ALPHA = 0.05
 
 
 class Finding(NamedTuple):

@@ -7,15 +7,12 @@ from typing import Any
 
 from fp3o.config import Cell, Row
 from fp3o.envs.domains import DOMAINS
-from fp3o.statistics import aggregate
+from fp3o.statistics.pooled import improvement, pooled
 from fp3o.statistics.scores import CellRuns
 from fp3o.statistics.suites import SuiteRuns
 
-METRICS = {
-    "interquartile_mean": aggregate.interquartile_mean,
-    "mean": aggregate.mean_of_tasks,
-    "median": aggregate.median_of_tasks,
-}
+# Without the optimality gap: 1 is the best seed seen, no optimum.
+METRICS = ("interquartile_mean", "mean", "median")
 # With more algorithms only the first is compared with the others: nine would make 36 pairs, too many to read.
 MOST_PAIRED = 6
 
@@ -48,12 +45,10 @@ def scaled(cells: list[CellRuns]) -> list[list[float]]:
 
 def comparisons(data: SuiteRuns) -> list[dict[str, Any]]:
     """Every group's pooled scores and P(X > Y), for scorecard.json and the report; 95 % stratified bootstrap."""
-    from fp3o.statistics.scorecard import bounds, number
-
     found = []
     for labels, rows in groups(data):
         tables = [scaled(cells) for cells in rows.values()]
-        of = {label: [table[place] for table in tables] for place, label in enumerate(labels)}
+        of_label = {label: [table[place] for table in tables] for place, label in enumerate(labels)}
         pairs = list(combinations(labels, 2))
         if len(labels) > MOST_PAIRED:
             pairs = [pair for pair in pairs if pair[0] == labels[0]]
@@ -61,25 +56,9 @@ def comparisons(data: SuiteRuns) -> list[dict[str, Any]]:
             {
                 "rows": [str(row) for row in rows],
                 "scale": "0 and 1 = the worst and best seed of the row",
-                "pooled": {
-                    label: {
-                        name: {
-                            "value": number(float(metric(*tasks))),
-                            "interval": bounds(aggregate.stratified_interval(metric, tasks)),
-                        }
-                        for name, metric in METRICS.items()
-                    }
-                    for label, tasks in of.items()
-                },
+                "pooled": {label: pooled(scores, METRICS) for label, scores in of_label.items()},
                 "probability_of_improvement": [
-                    {
-                        "better": one,
-                        "than": other,
-                        "value": number(float(aggregate.probability_of_improvement(*of[one], *of[other]))),
-                        "interval": bounds(
-                            aggregate.stratified_interval(aggregate.probability_of_improvement, [*of[one], *of[other]])
-                        ),
-                    }
+                    {"better": one, "than": other, **improvement(of_label[one], of_label[other])}
                     for one, other in pairs
                 ],
             }

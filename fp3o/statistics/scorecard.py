@@ -6,7 +6,6 @@ python -m fp3o.statistics.scorecard --suite paper --out results/paper/scorecard.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,33 +15,16 @@ import numpy as np
 
 from fp3o.config import Cell
 from fp3o.envs.domains import published_domains
-from fp3o.statistics import aggregate, cost, own, published
+from fp3o.statistics import cost, own, published
 from fp3o.statistics.claims import ledger
 from fp3o.statistics.columns import CONTROL
 from fp3o.statistics.findings import scores_of
-from fp3o.statistics.intervals import Interval
+from fp3o.statistics.pooled import bounds, improvement, number, pooled
 from fp3o.statistics.ranks import Agreement, RankRow, agreement
 from fp3o.statistics.scores import CellRuns, scoring_of
 from fp3o.statistics.suites import SuiteRuns, as_command, load, parser, write
 from fp3o.statistics.table import Entry
 from fp3o.statistics.tables import build
-
-METRICS = {
-    "interquartile_mean": aggregate.interquartile_mean,
-    "mean": aggregate.mean_of_tasks,
-    "median": aggregate.median_of_tasks,
-    "optimality_gap": aggregate.optimality_gap,
-}
-
-
-def number(value: float | None) -> float | None:
-    """A number for the file: four decimals (more might differ between machines), None for infinity and NaN."""
-    return None if value is None or not math.isfinite(value) else round(value, 4) + 0.0
-
-
-def bounds(interval: Interval) -> list[float | None]:
-    return [number(interval.low), number(interval.high)]
-
 
 # --- Verdicts -----------------------------------------------------------------------------------------------------
 
@@ -139,34 +121,18 @@ def aggregates(data: SuiteRuns, domain: str) -> dict[str, Any]:
     """Aggregates of each algorithm over the rows that all have, and FP3O against each other over the rows both have."""
     labels = columns_of(domain)
     rows, scores = normalised(data, domain, labels)
-    pooled = {
-        label: {
-            name: {
-                "value": number(float(metric(*tasks))),
-                "interval": bounds(aggregate.stratified_interval(metric, tasks)),
-            }
-            for name, metric in METRICS.items()
-        }
-        for label, tasks in scores.items()
-        if rows
-    }
-    improvement = {}
+    better = {}
     for other in (*labels[1:], CONTROL):
         common, pair = normalised(data, domain, ("fp3o", other))
         if common:
-            samples = [*pair["fp3o"], *pair[other]]
-            improvement[other] = {
-                "value": number(float(aggregate.probability_of_improvement(*samples))),
-                "interval": bounds(aggregate.stratified_interval(aggregate.probability_of_improvement, samples)),
-                "rows": len(common),
-            }
+            better[other] = {**improvement(pair["fp3o"], pair[other]), "rows": len(common)}
     return {
         "rows": rows,
         "scale": "win rate / 100"
         if scoring_of(domain).metric == "win_rate"
         else "0 and 1 = the paper's worst and best value on the task",
-        "pooled": pooled,
-        "probability_that_fp3o_is_better": improvement,
+        "pooled": {label: pooled(tasks) for label, tasks in scores.items()} if rows else {},
+        "probability_that_fp3o_is_better": better,
     }
 
 
