@@ -1,8 +1,9 @@
 """Films of trained policies: one episode, or several episodes and runs side by side.
 
-A domain that can be drawn (`Domain.drawn`) has a module of its name here. That of PettingZoo plays the episodes itself,
-as the user's environments draw their own pictures. The others draw what was observed while fp3o played, and have
-choose_backend()                              before the simulator is imported: choose a rendering library
+A domain that can be drawn (`Domain.drawn`) has a module of its name here. One with `films` (PettingZoo's) plays the
+episodes itself, as the user's environments draw their own pictures. The others draw what was observed
+while fp3o played, and have
+choose_backend()                              optional, before the simulator is imported: choose a rendering library
 observe(env, slot, actions)                   what a picture of an environment needs, read before every step; actions
                                               [N, A, …]: those of the last step, None before the first
 frames(task, options, observed, w, h)         the pictures [height, width, 3] of an episode
@@ -66,10 +67,11 @@ def _films(run: Path, document: dict[str, Any], episodes: int, seed: int, shape:
     module = importlib.import_module(f"fp3o.render.{cell.domain}")
     options = restored(document["options"], OPTIONS[cell.domain])
     caption = f"{cell.task} {cell.label} seed {document['seed']}"
-    if cell.domain == "pettingzoo":
+    if hasattr(module, "films"):
         films: list[Film] = module.films(run, cell, options, episodes, seed, shape, caption)
         return films
-    module.choose_backend()
+    if hasattr(module, "choose_backend"):
+        module.choose_backend()
     from fp3o.training.evaluate import evaluate_run
 
     observed: list[list[Any]] = [[] for _ in range(episodes)]

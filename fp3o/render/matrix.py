@@ -26,10 +26,6 @@ class Scene(NamedTuple):
     """[A, sub-actions]; None at the start."""
 
 
-def choose_backend() -> None:
-    """Nothing to choose: Pillow draws."""
-
-
 def observe(env: BatchEnv, slot: int, actions: NDArray[Any] | None) -> Scene:
     """The game of a slot."""
     state = env.state_dict()

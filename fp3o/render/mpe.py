@@ -36,10 +36,6 @@ class Scene(NamedTuple):
     step: int
 
 
-def choose_backend() -> None:
-    """Nothing to choose: Pillow draws."""
-
-
 def observe(env: BatchEnv, slot: int, actions: object) -> Scene:
     """The world of a slot."""
     state: dict[str, NDArray[Any]] = env.state_dict()

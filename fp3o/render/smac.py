@@ -32,10 +32,6 @@ class Scene(NamedTuple):
     step: int
 
 
-def choose_backend() -> None:
-    """Nothing to choose: Pillow draws."""
-
-
 def observe(env: BatchEnv, slot: int, actions: object) -> Scene:
     """The battle of a slot."""
     if not env.spec.exact_resume:
