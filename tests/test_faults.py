@@ -13,7 +13,6 @@ import pytest
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "faults" / "kills.py"
 
 
-@pytest.mark.slow  # test_interruption.py kills at chosen moments
 def test_a_few_kills_of_a_training() -> None:
     command = [sys.executable, str(BENCHMARK), "--kills", "5", "--what", "training"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -11,6 +11,7 @@ from fp3o.api.run import Run
 from fp3o.config import Cell, parse_seeds, resolve
 from fp3o.errors import UserError
 from fp3o.fields import Scalar
+from fp3o.runs import layout
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupted, Stopped
 from fp3o.training.callbacks import Callback
@@ -26,12 +27,14 @@ def train(
     device: Literal["auto", "cpu", "cuda"] = "auto",
     path: Literal["auto", "eager", "compiled"] = "auto",
     threads: int = 0,
+    keep_state: bool = False,
     quiet: bool = False,
 ) -> list[Run]:
     """Train a cell, all seeds side by side; the same runs as `fp3o train CELL --out OUT` with the same settings.
 
     settings: what differs from the paper's values, settings and environment options by name. device, path, threads: as
-    on the command line. quiet: no progress on the error stream.
+    on the command line. keep_state: keep the last state of what is trained now, from which `fp3o continue` goes on to
+    a longer budget. quiet: no progress on the error stream.
     Returns the finished runs; those that are there already are not trained again. If a callback stops the training its
     state is saved, the list is empty, and the same call goes on; Ctrl-C saves, too, and raises KeyboardInterrupt.
     """
@@ -42,9 +45,11 @@ def train(
             raise UserError(f"callback {callback!r} is not allowed; allowed: objects of subclasses of fp3o.Callback")
     plan = resolve(Cell.parse(cell), settings)
     numbers = parse_seeds(",".join(str(seed) for seed in seeds))
-    folder = RunFolder(plan, numbers, Path(out), Path(out) / "scratch")
+    scratch = Path(out) / "scratch"
+    folder = RunFolder(plan, numbers, Path(out), scratch)
     if folder.unfinished():
         from fp3o.training import loop
+        from fp3o.training.keeping import Keep
         from fp3o.training.progress import Progress
 
         try:
@@ -54,11 +59,12 @@ def train(
                     plan,
                     numbers,
                     Path(out),
-                    Path(out) / "scratch",
+                    scratch,
                     device=device,
                     mode=path,
                     threads=threads,
                     callbacks=(*shown, *callbacks),
+                    keep=Keep(layout.kept_directory(scratch, plan), state=True) if keep_state else None,
                 )
         except Interrupted as stopped:
             raise KeyboardInterrupt(str(stopped).replace("command", "call")) from None

@@ -41,14 +41,18 @@ def prune(
     *,
     suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
     delete: Annotated[bool, arg(help="Remove what is listed; without it nothing is touched.")] = False,
+    kept: Annotated[bool, arg(help="With --delete: also what --keep-state, --keep-best and the like kept.")] = False,
 ) -> int:
-    """List (and with --delete remove) superseded and replaced runs, leftovers and stored objects nothing needs."""
+    """List (and with --delete remove) superseded and replaced runs, leftovers and stored objects nothing needs.
+
+    States and checkpoints that runs kept on request are listed too, and stay unless --kept is given.
+    """
     from fp3o.workflow.prune import prune as superseded
 
     chosen = config.load_suite(suite)
     if not chosen.own:
         config.repository()
-    lines = superseded(chosen, delete)
+    lines = superseded(chosen, delete, kept)
     print("\n".join(lines) if lines else "nothing to prune")
     return 0
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from fp3o.envs.domains import Metric
     from fp3o.runs.records import Value
 
 Record: TypeAlias = Mapping[str, "Value"]
@@ -48,6 +49,21 @@ class Callback:
         """Training has ended: finished, stopped or failed."""
 
 
+class Numbers(Callback):
+    """Passes on all numbers of a run: every column of iterations.csv, and the means of every evaluation."""
+
+    def iteration(self, seed: int, record: Record) -> None:
+        values = {name: value for name, value in record.items() if name not in ("iteration", "env_steps")}
+        self._numbers(seed, record["env_steps"], "training", values)
+
+    def evaluation(self, seed: int, records: Sequence[Record]) -> None:
+        self._numbers(seed, records[0]["env_steps"], "evaluation", episode_means(records))
+
+    def _numbers(self, seed: int, steps: Value, group: str, values: Record) -> None:
+        """The numbers of a seed at this many environment steps; group: "training" or "evaluation"."""
+        raise NotImplementedError
+
+
 class Callbacks:
     """Several callbacks as one."""
 
@@ -87,6 +103,10 @@ class Callbacks:
     def end(self) -> None:
         for member in self._members:
             member.end()
+
+
+SCORE_COLUMNS: Mapping[Metric, str] = {"return": "return", "return_per_agent": "return_per_agent", "win_rate": "won"}
+"""The column of evaluations.csv that a score is made of."""
 
 
 def episode_means(records: Sequence[Record]) -> dict[str, float]:

@@ -18,9 +18,7 @@ from fp3o.config import Plan, parse_seeds, seeds_text
 from fp3o.envs.domains import DOMAINS
 from fp3o.runs import checkpoint
 from fp3o.runs.atomic import disk_errors, write_atomically
-from fp3o.training.callbacks import Record, episode_means
-
-_COLUMNS = {"return": "return", "return_per_agent": "return_per_agent", "win_rate": "won"}
+from fp3o.training.callbacks import SCORE_COLUMNS, Record, episode_means
 
 Tensors = Callable[[], Mapping[str, Any]]
 
@@ -42,7 +40,7 @@ class Keeper:
     def __init__(self, keep: Keep | None, plan: Plan) -> None:
         self._keep = keep
         self._identity = {"cell": plan.cell.id, "digest": plan.digest}
-        self._column = _COLUMNS[DOMAINS[plan.cell.domain].scoring.metric]
+        self._column = SCORE_COLUMNS[DOMAINS[plan.cell.domain].scoring.metric]
         self._best: dict[int, float | None] = {}
 
     def iterated(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None:
@@ -54,7 +52,9 @@ class Keeper:
         """Call after every evaluation of a seed; rows: its episodes. Of equally good policies the first is kept."""
         if self._keep is None or not self._keep.best:
             return
-        value = episode_means(rows)[self._column]
+        value = episode_means(rows).get(self._column)
+        if value is None:  # a game of wins that was neither won nor lost
+            return
         if seed not in self._best:
             self._best[seed] = self._written(seed)
         best = self._best[seed]

@@ -10,14 +10,10 @@ from typing import Self, TextIO
 from fp3o.config import Plan, seeds_text
 from fp3o.envs.domains import DOMAINS, Metric
 from fp3o.progress import Bar
-from fp3o.training.callbacks import Callback, Record, episode_means
+from fp3o.training.callbacks import SCORE_COLUMNS, Callback, Record, episode_means
 
-# As the score at the end is worded, with the column of evaluations.csv.
-_METRICS: dict[Metric, tuple[str, str]] = {
-    "return": ("return", "return"),
-    "return_per_agent": ("return per agent", "return_per_agent"),
-    "win_rate": ("win rate", "won"),
-}
+# As the score at the end is worded.
+_WORDS: dict[Metric, str] = {"return": "return", "return_per_agent": "return per agent", "win_rate": "win rate"}
 
 
 class Progress(Callback):
@@ -76,7 +72,7 @@ class Progress(Callback):
     def evaluation(self, seed: int, records: Sequence[Record]) -> None:
         """The mean over the seeds evaluated at the same step is shown with the next step forward."""
         steps, means = records[0]["env_steps"], episode_means(records)
-        name, column = _METRICS[self._metric]
+        name, column = _WORDS[self._metric], SCORE_COLUMNS[self._metric]
         if column not in means:  # a game of wins that was neither won nor lost
             return
         scores = self._scores[1] if self._scores[0] == steps else {}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp3o.errors import UserError
-from fp3o.training.callbacks import Callback, Record, episode_means
+from fp3o.training.callbacks import Numbers, Record
 
 if TYPE_CHECKING:
     from fp3o.runs.records import Value
 
 
-class TensorBoard(Callback):
+class TensorBoard(Numbers):
     """Writes every column of iterations.csv and the mean of every evaluation to `<folder>/seed-<k>`, by steps.
 
     Needs the tensorboard package.
@@ -25,19 +24,12 @@ class TensorBoard(Callback):
         self._writer_class = _summary_writer()
         self._writers: dict[int, Any] = {}
 
-    def iteration(self, seed: int, record: Record) -> None:
-        values = {name: value for name, value in record.items() if name not in ("iteration", "env_steps")}
-        self._write(seed, record["env_steps"], "training", values)
-
-    def evaluation(self, seed: int, records: Sequence[Record]) -> None:
-        self._write(seed, records[0]["env_steps"], "evaluation", episode_means(records))
-
     def end(self) -> None:
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()
 
-    def _write(self, seed: int, steps: Value, group: str, values: Mapping[str, Value]) -> None:
+    def _numbers(self, seed: int, steps: Value, group: str, values: Record) -> None:
         if seed not in self._writers:
             # purge_step: events a killed process wrote beyond the resume point disappear from the charts.
             self._writers[seed] = self._writer_class(str(self.folder / f"seed-{seed}"), purge_step=steps)

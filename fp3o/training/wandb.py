@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp3o.errors import UserError
-from fp3o.training.callbacks import Callback, Record, episode_means
+from fp3o.training.callbacks import Numbers, Record
 
 if TYPE_CHECKING:
     from fp3o.runs.records import Value
 
 
-class WeightsAndBiases(Callback):
+class WeightsAndBiases(Numbers):
     """Logs all columns of iterations.csv and the means of every evaluation; the axis is environment steps.
 
     Each seed is a run of its own; the seeds form a group.
@@ -33,19 +33,12 @@ class WeightsAndBiases(Callback):
         self._wandb = _package()
         self._runs: dict[int, Any] = {}
 
-    def iteration(self, seed: int, record: Record) -> None:
-        values = {name: value for name, value in record.items() if name not in ("iteration", "env_steps")}
-        self._log(seed, record["env_steps"], "training", values)
-
-    def evaluation(self, seed: int, records: Sequence[Record]) -> None:
-        self._log(seed, records[0]["env_steps"], "evaluation", episode_means(records))
-
     def end(self) -> None:
         for run in self._runs.values():
             run.finish()
         self._runs.clear()
 
-    def _log(self, seed: int, steps: Value, group: str, values: Mapping[str, Value]) -> None:
+    def _numbers(self, seed: int, steps: Value, group: str, values: Record) -> None:
         if seed not in self._runs:
             self._runs[seed] = self._begin(seed)
         # Iterations repeated after a kill are logged twice: wandb drops the second, which has the same values.

@@ -1,6 +1,7 @@
 """`fp3o prune`: the only command that removes runs; without --delete it lists what it would remove.
 
 prune(suite, delete=False)    superseded and replaced runs, leftovers, stored objects nothing needs; lines to print
+                              kept=True: also what runs kept on request (--keep-state), which is listed in any case
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Run(NamedTuple):
         return f"{self.cell}/{self.digest}/{self.seed}"
 
 
-def prune(suite: config.Suite, delete: bool = False) -> list[str]:
-    """List what is superseded, one line each; with `delete`, remove it.
+def prune(suite: config.Suite, delete: bool = False, kept: bool = False) -> list[str]:
+    """List what is superseded, one line each; with `delete`, remove it. What was kept on request stays without `kept`.
 
     A run is superseded by a later one of the same cell and seed with the settings planned now, a run in replaced/ by a
     later one that is here and unaltered, scratch once all its seeds are finished. What is being trained is left alone.
@@ -51,7 +52,7 @@ def prune(suite: config.Suite, delete: bool = False) -> list[str]:
     """
     root = layout.suite_root(suite.name)
     if suite.name != TRACKED:
-        return _prune_folders(suite, root, {}, delete)[0]
+        return _prune_folders(suite, root, {}, delete)[0] + _kept(root / "scratch", delete and kept)
     with store.alone():
         if objects.listing_name(objects.lock_text()) is None:
             raise UserError("dvc.lock has no stage `runs`: `fp3o save` writes it; nothing was removed")
@@ -60,9 +61,10 @@ def prune(suite: config.Suite, delete: bool = False) -> list[str]:
         documents = {path: md5 for path, md5 in locked.items() if fnmatchcase(path, f"*/*/*/*/*/seed-*/{records.RUN}")}
         needed = _needed_by_last_commit(where) | set(locked.values())
         lines, gone = _prune_folders(suite, root, documents, delete)
-        kept = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in gone}
-        if delete and kept != locked:
-            store.record(kept, where)
+        rest = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in gone}
+        if delete and rest != locked:
+            store.record(rest, where)
+        lines += _kept(root / "scratch", delete and kept)
         if where.in_git:
             lines += _prune_store(needed | {str(objects.listing_name(objects.lock_text()))}, delete)
     return lines
@@ -101,6 +103,20 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
                 if delete:
                     _remove(block, scratch)
     return lines + _replaced(root, planned, delete) + _leftovers(runs, delete), gone
+
+
+def _kept(scratch: Path, delete: bool) -> list[str]:
+    """List (and remove) what runs kept on request (fp3o/training/keeping.py), unless their training can go on."""
+    lines = []
+    for folder in sorted(scratch.glob("*/*/*/*/*/kept")):
+        if any(folder.parent.glob("seeds-*/resume*")):
+            continue
+        with _unlocked(folder.parent, [path.stem for path in folder.parent.glob("seed-*.lock")], delete) as free:
+            if free:
+                lines.append(f"{folder} ({_size(folder) / 1e6:.1f} MB, kept on request: goes only with --kept)")
+                if delete:
+                    _remove(folder, scratch)
+    return lines
 
 
 def _replaced(root: Path, planned: Mapping[str, str], delete: bool) -> list[str]:

@@ -108,7 +108,7 @@ play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
 runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Run]
 train(cell: str, seeds: Iterable[int] = range(0, 5), settings: Mapping[str, Scalar] | None = None, out: str | Path =
     runs, callbacks: Sequence[Callback] = (), *, device: Literal[auto, cpu, cuda] = auto, path: Literal[auto, eager,
-    compiled] = auto, threads: int = 0, quiet: bool = False) -> list[Run]
+    compiled] = auto, threads: int = 0, keep_state: bool = False, quiet: bool = False) -> list[Run]
 """
 
 
@@ -126,9 +126,18 @@ def members() -> Iterator[tuple[str, Any, str]]:
         thing = getattr(fp3o, name)
         if name != "__version__":
             yield name, thing, written(thing) if name in CONSTRUCTED or not inspect.isclass(thing) else ""
-        for member, found in vars(thing).items() if inspect.isclass(thing) else ():
+        for member, found in own_members(thing) if inspect.isclass(thing) else ():
             if not member.startswith("_"):
                 yield f"{name}.{member}", found, written(found) if inspect.isfunction(found) else ""
+
+
+def own_members(thing: type) -> Iterator[tuple[str, Any]]:
+    """What a class has beyond its public bases: also what it inherits from bases of ours without a public name."""
+    hidden = [
+        base for base in thing.__mro__[1:] if base.__module__.startswith("fp3o.") and not hasattr(fp3o, base.__name__)
+    ]
+    for owner in (thing, *hidden):
+        yield from vars(owner).items()
 
 
 def test_names_and_signatures() -> None:

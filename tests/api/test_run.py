@@ -135,6 +135,17 @@ def test_training_in_a_thread(tmp_path: Path) -> None:
     assert [run.status for run in found] == ["finished"]
 
 
+def test_a_kept_state_goes_on(finished: Path, tmp_path: Path) -> None:
+    first, _ = fp3o.train(CELL, [0, 2], {**TINY, "total_steps": 512}, tmp_path, keep_state=True, **HERE)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["continue", str(first.path), "--total-steps", "1024", "--device", "cpu", "--path", "eager"])
+    assert ended.value.code in (0, None)
+    wanted = fp3o.runs(finished)[0]
+    longer = tmp_path / CELL / wanted.digest / "seed-0"
+    for name in (records.ITERATIONS, records.EVALUATIONS, records.CHECKPOINT):
+        assert (longer / name).read_bytes() == (wanted.path / name).read_bytes()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -11,14 +11,14 @@ from command import call
 from short_runs import StopAfter, documents, files, tiny_plan, train
 
 import fp3o
-from fp3o.config import Plan
+from fp3o.config import Cell, Plan, resolve
 from fp3o.errors import UserError
 from fp3o.runs import checkpoint, layout, records
 from fp3o.runs.interrupt import Interrupted
 from fp3o.runs.longer import longer
 from fp3o.training import loop
 from fp3o.training.evaluate import evaluate_run
-from fp3o.training.keeping import Keep
+from fp3o.training.keeping import Keep, Keeper
 
 SEEDS = (0, 1)
 
@@ -116,3 +116,13 @@ def test_checkpoints_on_the_way(tmp_path: Path) -> None:
     other = keeps[0].folder / "seed-1" / names[0]
     with pytest.raises(UserError, match="belongs to another run: its seed is 1"):
         evaluate_run(layout.run_directory(tmp_path / "a", plan, 0), 2, 0, weights=other)
+
+
+def test_of_battles_neither_won_nor_lost_none_is_best(tmp_path: Path) -> None:
+    plan = resolve(Cell.parse("smac/3s5z/full/mappo"))
+    keeper = Keeper(Keep(tmp_path / "kept", best=True), plan)
+    row = {"env_steps": 400, "return": 3.0, "return_per_agent": 3.0, "won": None, "length": 80}
+    keeper.evaluated(0, [row], lambda: {"x": np.zeros(1)})
+    assert not any(tmp_path.iterdir())
+    keeper.evaluated(0, [row, {**row, "won": True}], lambda: {"x": np.ones(1)})
+    assert checkpoint.load(tmp_path / "kept" / "seed-0" / "best.safetensors")[1]["won"] == 1.0

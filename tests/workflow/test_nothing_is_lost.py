@@ -95,19 +95,20 @@ def test_one_more_seed_leaves_the_others_alone(checkout: Checkout) -> None:
     assert checkout.planned_jobs(TARGET) == {}
 
 
-def test_a_lost_run_json_trains_that_seed_alone(trained: Checkout) -> None:
+@pytest.mark.parametrize("made", [pytest.param(MADE, id="a-table"), pytest.param((), marks=pytest.mark.slow, id="all")])
+def test_a_lost_run_json_trains_that_seed_alone(trained: Checkout, made: tuple[str, ...]) -> None:
     before = files(trained)
     next(trained.path.glob(f"results/paper/runs/{CELL}/*/seed-2/run.json")).unlink()
     cells, jobs = trained.plan()
     assert cells == {f"{CELL} 0-4"}
     assert jobs["table"] == 1
-    trained.snakemake(*MADE)
+    trained.snakemake(*made)
     after = files(trained)
     assert {n: c for n, c in after.items() if "seed-2/" not in n} == {
         n: c for n, c in before.items() if "seed-2/" not in n
     }
     assert seeds(after) == seeds(before)
-    assert trained.planned_jobs(*MADE) == {}
+    assert trained.planned_jobs(*made) == {}
 
 
 @pytest.mark.parametrize("name", ["evaluations.csv", "iterations.csv", "checkpoint.safetensors"])

@@ -46,6 +46,21 @@ def scratch(seed: int, **settings: str) -> Path:
     return folder
 
 
+def hold(*locks: Path) -> subprocess.Popen[str]:
+    """A process that holds these locks until it is sent a line."""
+    code = (
+        "import sys; from pathlib import Path; from fp3o.runs.folder import Lock\n"
+        "held = [Lock(Path(name), name) for name in sys.argv[1:]]\n"
+        "print('held', flush=True); sys.stdin.readline()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, locks)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    return holder
+
+
 @pytest.mark.parametrize("lock", ["", "schema: '2.0'\nstages: {}\n"])
 def test_without_the_stage_nothing_is_removed(suite: config.Suite, lock: str) -> None:
     before = (stored(), here())
@@ -129,16 +144,7 @@ def test_what_is_being_trained_is_spared(suite: config.Suite) -> None:
     other = scratch(1, clip="0.3")
     unfinished = scratch(9)
     locks = [folder.parent / "seed-1.lock" for folder in (busy, other)]
-    code = (
-        "import sys; from pathlib import Path; from fp3o.runs.folder import Lock\n"
-        "held = [Lock(Path(name), name) for name in sys.argv[1:]]\n"
-        "print('held', flush=True); sys.stdin.readline()"
-    )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, locks)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
+    holder = hold(*locks)
     before = here()
     assert [line.split(" (")[0] for line in prune(suite)] == [str(free)]
     prune(suite, delete=True)
@@ -151,6 +157,29 @@ def test_what_is_being_trained_is_spared(suite: config.Suite) -> None:
     prune(suite, delete=True)
     assert (unfinished / "resume.safetensors").exists()
     assert prune(suite) == []
+
+
+def test_what_was_kept_on_request_is_listed_and_stays_unless_asked_for(suite: config.Suite) -> None:
+    finished, begun = scratch(0), scratch(9, clip="0.1")
+    folder, spared, busy = (place.parent / "kept" for place in (finished, begun, scratch(1, clip="0.3")))
+    for place in (folder, spared, busy):
+        (place / "seed-0").mkdir(parents=True)
+        for name in ("seeds-0.safetensors", "seed-0/best.safetensors"):
+            (place / name).write_bytes(bytes(500_000))
+    lock = busy.parent / "seed-1.lock"
+    holder = hold(lock)
+    line = f"{folder} (1.0 MB, kept on request: goes only with --kept)"
+    prune(suite, delete=True)
+    assert not finished.exists()
+    assert prune(suite) == [line]
+    assert (folder / "seeds-0.safetensors").exists()
+    prune(suite, delete=True, kept=True)
+    assert not folder.exists()
+    assert all((place / "seed-0" / "best.safetensors").exists() for place in (spared, busy))
+    assert prune(suite) == []
+    holder.communicate("\n")
+    prune(suite, delete=True)
+    assert prune(suite) == [line.replace(str(folder), str(busy))]  # the other's training can still go on
 
 
 def test_a_replaced_run_goes_once_its_replacement_is_later_and_unaltered(suite: config.Suite) -> None:
