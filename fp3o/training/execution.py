@@ -20,7 +20,7 @@ from torch import Tensor
 from fp3o.algorithms.turns import Rollout
 from fp3o.config import Plan
 from fp3o.errors import UserError
-from fp3o.training.compiling import ahead_of_time, compiled
+from fp3o.training.compiling import ahead_of_time, compiled, unchecked
 from fp3o.training.graphs import capture
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
@@ -67,7 +67,9 @@ class Execution:
         """For the steps of acting policies."""
         if self.acts_on != "cpu":
             return compiled if self.acts_on == "cuda-compiled" else _identity
-        return ahead_of_time if self.mode == "compiled" and self.acts_ahead else self.compiler
+        if self.mode == "eager":
+            return _identity
+        return ahead_of_time if self.mode == "compiled" and self.acts_ahead else unchecked
 
     @property
     def policy(self) -> type[Policy]:
