@@ -12,6 +12,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from warm import COMMANDS, warm_commands
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 
@@ -30,6 +32,19 @@ COPIED = (
 )
 
 
+# For the shell a command, for Python a script.
+FAKE = """#!/bin/sh
+'''exec' "{python}" "$0" "$@"
+' '''
+import sys
+
+sys.path.insert(0, {folder!r})
+import fake_trainer
+
+fake_trainer.main()
+"""
+
+
 @dataclass(frozen=True)
 class Checkout:
     """A copy of the repository and the environment its commands run in."""
@@ -38,10 +53,15 @@ class Checkout:
     environment: dict[str, str]
 
     def run(self, *command: str, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Our programs start warm, unless Python is told how to start."""
+        variables = {**self.environment, **environment}
+        told = any(name.startswith("PYTHON") for name in environment)
+        if command[0] in COMMANDS and not told and (warm := warm_commands()) is not None:
+            variables["PATH"] = os.pathsep.join([str(warm), variables["PATH"]])
         done = subprocess.run(
             command,
             cwd=self.path,
-            env={**self.environment, **environment},
+            env=variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -117,7 +137,7 @@ def commands(folder: Path, path: Path) -> dict[str, str]:
     for made in (binaries, home, temporary):
         made.mkdir(exist_ok=True)
     fake = binaries / "fp3o"
-    fake.write_text(f'#!/bin/sh\nexec {sys.executable} {HERE / "fake_trainer.py"} "$@"\n')
+    fake.write_text(FAKE.format(python=sys.executable, folder=str(HERE)))
     fake.chmod(0o755)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("FAKE_", "CUDA_", "SNAKEMAKE_", "DVC_", "GIT_"))}
     return {
