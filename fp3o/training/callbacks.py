@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from fp3o.envs.domains import Metric
@@ -20,6 +20,9 @@ class Callback:
     A method that returns True stops the run after the iteration it is told about: the state is saved, and the same
     call goes on from there. After a kill, iterations since the last save are done, and told about, again.
     """
+
+    _may_stop = True
+    """False if no method ever returns True: evaluations may then run beside training, and are told about later."""
 
     def begin(self, env_steps: int) -> None:
         """Training begins, or goes on, at this many environment steps per seed."""
@@ -52,6 +55,8 @@ class Callback:
 class Numbers(Callback):
     """Passes on all numbers of a run: every column of iterations.csv, and the means of every evaluation."""
 
+    _may_stop = False
+
     def iteration(self, seed: int, record: Record) -> None:
         values = {name: value for name, value in record.items() if name not in ("iteration", "env_steps")}
         self._numbers(seed, record["env_steps"], "training", values)
@@ -65,44 +70,61 @@ class Numbers(Callback):
 
 
 class Callbacks:
-    """Several callbacks as one."""
+    """Several callbacks as one. While an evaluation runs beside training, what comes after it is held back, so that
+    they are told everything in the order of steps."""
 
     def __init__(self, members: Iterable[Callback]) -> None:
         self._members = tuple(members)
+        self._held: list[tuple[str, tuple[Any, ...]]] | None = None
         self.stop = False
         """Whether one of them has asked to stop."""
 
+    @property
+    def may_stop(self) -> bool:
+        return any(member._may_stop for member in self._members)
+
     def begin(self, env_steps: int) -> None:
-        for member in self._members:
-            member.begin(env_steps)
+        self._tell("begin", env_steps)
 
     def say(self, text: str) -> None:
-        for member in self._members:
-            member.say(text)
+        self._tell("say", text)
 
     def compiling(self, number: int) -> None:
-        for member in self._members:
-            member.compiling(number)
+        self._tell("compiling", number)
 
     def iteration(self, seed: int, record: Record) -> None:
-        for member in self._members:
-            self.stop |= bool(member.iteration(seed, record))
-
-    def evaluation(self, seed: int, records: Sequence[Record]) -> None:
-        for member in self._members:
-            self.stop |= bool(member.evaluation(seed, records))
+        self._tell_in_turn("iteration", seed, record)
 
     def advance(self, env_steps: int) -> None:
-        for member in self._members:
-            self.stop |= bool(member.advance(env_steps))
+        self._tell_in_turn("advance", env_steps)
 
     def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
-        for member in self._members:
-            member.timed(iteration, seconds)
+        self._tell_in_turn("timed", iteration, seconds)
+
+    def evaluating(self) -> None:
+        """An evaluation has begun; `evaluated` follows."""
+        self._held = []
+
+    def evaluated(self, rows: Mapping[int, Sequence[Record]]) -> None:
+        """The rows of every seed that was evaluated, and then all that was held back."""
+        held, self._held = self._held or [], None
+        for seed, records in rows.items():
+            self._tell("evaluation", seed, records)
+        for name, arguments in held:
+            self._tell(name, *arguments)
 
     def end(self) -> None:
+        self._tell("end")
+
+    def _tell_in_turn(self, name: str, *arguments: Any) -> None:
+        if self._held is None:
+            self._tell(name, *arguments)
+        else:
+            self._held.append((name, arguments))
+
+    def _tell(self, name: str, *arguments: Any) -> None:
         for member in self._members:
-            member.end()
+            self.stop |= bool(getattr(member, name)(*arguments))
 
 
 SCORE_COLUMNS: Mapping[Metric, str] = {"return": "return", "return_per_agent": "return_per_agent", "win_rate": "won"}

@@ -33,7 +33,7 @@ from fp3o.training import memory
 from fp3o.training.allocator import reuse_freed_memory
 from fp3o.training.callbacks import PHASES, Callback, Callbacks
 from fp3o.training.compiling import WORK
-from fp3o.training.evaluate import Evaluator
+from fp3o.training.evaluate import Background, Evaluator, Pending
 from fp3o.training.execution import Execution, choose
 from fp3o.training.keeping import Keep, Keeper
 from fp3o.training.randomness import Draws
@@ -153,6 +153,8 @@ class BlockTrainer:
             execution.acting,
             execution.policy,
         )
+        self.background = Background(cell.domain, 1 if told.may_stop else execution.threads, execution.policy)
+        self.pending: Pending | None = None
         self.iteration = 0
         self.spent: dict[str, float] = {}  # Seconds of this iteration by phase.
         self.diverged: dict[int, dict[str, Any]] = {}
@@ -192,6 +194,8 @@ class BlockTrainer:
             if self.plan.evaluates_after(self.iteration):
                 with self._timed("evaluation"):
                     self._evaluate((self.iteration + 1) * steps_each)
+            if self.pending is not None and self.pending.played.done():
+                self._take_in()
             self.told.timed(self.iteration, self.spent)
             self.iteration += 1
             done = self.iteration * steps_each
@@ -210,6 +214,7 @@ class BlockTrainer:
                 if stop:
                     raise Stopped(f"{where} by a callback; the same call resumes it")
         with self._timed("evaluation"):
+            self._take_in()
             self._final()
         self._save()
         self.keeper.finished(self.seeds, self.folder.resume_path)
@@ -236,14 +241,27 @@ class BlockTrainer:
                 self.learner.stepper.running[replica] = False
 
     def _evaluate(self, env_steps: int) -> None:
-        parameters = self.learner.stepper.parameters
-        results = self.evaluator.run(parameters.trunk, parameters.head, self.seeds, "evaluation", self.iteration)
-        for place, (seed, episodes) in enumerate(zip(self.seeds, results, strict=True)):
-            if seed not in self.diverged and self._finite(seed, episodes):
-                rows = records.evaluation_rows(env_steps, self.iteration, episodes)
-                self.evaluations[seed].append(rows)
-                self.keeper.evaluated(seed, rows, partial(self._policy, place))
-                self.told.evaluation(seed, rows)
+        """Evaluate the policies as they are now, perhaps while training goes on; `_take_in` records the result."""
+        self._take_in()
+        policies = [self._policy(place) for place in range(len(self.seeds))]
+        trunks, heads = (torch.stack([p[name] for p in policies]) for name in ("actor.trunk", "actor.head"))
+        play = partial(self.evaluator.run, trunks, heads, self.seeds, "evaluation", self.iteration)
+        evaluated = {s: p for s, p in zip(self.seeds, policies, strict=True) if s not in self.diverged}
+        self.pending = Pending(self.iteration, env_steps, evaluated, self.background.start(play))
+        self.told.evaluating()
+
+    def _take_in(self) -> None:
+        """Record the evaluation that was started last; waits for it."""
+        if self.pending is None:
+            return
+        (iteration, env_steps, policies, played), self.pending = self.pending, None
+        told: dict[int, list[dict[str, Value]]] = {}
+        for seed, episodes in zip(self.seeds, played.result(), strict=True):
+            if seed in policies and self._finite(seed, episodes, iteration):
+                told[seed] = records.evaluation_rows(env_steps, iteration, episodes)
+                self.evaluations[seed].append(told[seed])
+                self.keeper.evaluated(seed, told[seed], partial(policies.__getitem__, seed))
+        self.told.evaluated(told)
 
     def _final(self) -> None:
         """Play the episodes of final.csv with the final policies, where the settings ask for it."""
@@ -263,17 +281,17 @@ class BlockTrainer:
         results = evaluator.run(parameters.trunk, parameters.head, self.seeds, "final", 0)
         evaluator.close()
         for seed, episodes in zip(self.seeds, results, strict=True):
-            if seed not in self.diverged and self._finite(seed, episodes):
+            if seed not in self.diverged and self._finite(seed, episodes, self.plan.iterations - 1):
                 log = CsvLog(self.folder.scratch(seed) / records.FINAL, records.FINAL_COLUMNS)
                 log.append(records.final_rows(episodes))
                 log.flush()
                 log.close()
 
-    def _finite(self, seed: int, episodes: Sequence[Episode]) -> bool:
+    def _finite(self, seed: int, episodes: Sequence[Episode], iteration: int) -> bool:
         """Whether all returns are finite; otherwise the seed is marked diverged."""
         if all(np.isfinite(episode.total_return) for episode in episodes):
             return True
-        self.diverged[seed] = {"iteration": min(self.iteration, self.plan.iterations - 1), "quantity": "evaluation"}
+        self.diverged[seed] = {"iteration": iteration, "quantity": "evaluation"}
         self.learner.stepper.running[self.seeds.index(seed)] = False
         return False
 
@@ -284,6 +302,7 @@ class BlockTrainer:
 
     def _save(self) -> None:
         """Write the resume file atomically, after forcing the CSV files to disk."""
+        self._take_in()
         self._measure()
         tensors: dict[str, Any] = dict(named(self.learner.stepper.state))
         tensors |= {f"collector.{k}": v for k, v in self.collector.state_dict().items()}
@@ -386,11 +405,11 @@ class BlockTrainer:
             self.folder.publish(seed, self._document(seed, scratch))
 
     def _policy(self, place: int) -> dict[str, torch.Tensor]:
-        """The tensors of checkpoint.safetensors: actor, critic and value normaliser of one replica."""
+        """The tensors of checkpoint.safetensors, copied: actor, critic and value normaliser of one replica."""
         stepper = self.learner.stepper
-        trunk, head, critic = (p[place].detach().cpu() for p in stepper.parameters)
+        trunk, head, critic = (p[place].detach().cpu().clone() for p in stepper.parameters)
         tensors = {"actor.trunk": trunk, "actor.head": head, "critic": critic}
-        return tensors | {f"normaliser.{k}": v[place].cpu() for k, v in stepper.normaliser._asdict().items()}
+        return tensors | {f"normaliser.{k}": v[place].cpu().clone() for k, v in stepper.normaliser._asdict().items()}
 
     def _document(self, seed: int, scratch: Path) -> dict[str, Any]:
         where = self.diverged.get(seed)
@@ -437,7 +456,7 @@ class BlockTrainer:
 
     def _closers(self) -> list[Callable[[], None]]:
         logs = [*self.iterations.values(), *self.evaluations.values()]
-        return [*(log.close for log in logs), self.evaluator.close, self.env.close]
+        return [self.background.close, *(log.close for log in logs), self.evaluator.close, self.env.close]
 
 
 @contextmanager

@@ -93,12 +93,13 @@ class Collector:
         critic_hidden = (self.replicas, spec.agents, self.slots, hidden)
         self.critic_hidden = torch.zeros(critic_hidden, device=learner.device) if settings.recurrent else None
 
+    @torch.no_grad()
     def collect(self, seeds: Sequence[int], iteration: int) -> Collected:
         """Play T steps in every environment."""
         env, policy, frames = self.env, self.policy, self._frames
         shape = (self.replicas, self.slots, env.spec.agents, -1)
         policy.load(self.learner.stepper.parameters.trunk, self.learner.stepper.parameters.head)
-        noise = self._noise(seeds, iteration)
+        noise = self._noise(seeds, iteration).unbind()
         episodes: list[list[Episode]] = [[] for _ in seeds]
         limits: list[Limit] = []
         broken: dict[int, str] = {}
@@ -158,7 +159,6 @@ class Collector:
         draws = [noise_of(spec.action, generator(seed, "actions", iteration), *shape) for seed in seeds]
         return torch.from_numpy(np.stack(draws, 1))
 
-    @torch.no_grad()
     def _finish(self, snapshot: Snapshot, limits: list[Limit]) -> Rollout:
         """Upload the buffers, then compute log-probabilities and values of the whole rollout."""
         learner, device = self.learner, self.learner.device

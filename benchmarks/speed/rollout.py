@@ -1,0 +1,161 @@
+"""Where does the time of training go, lock-step by lock-step? One JSON line.
+
+A cell through the real training loop, all seeds side by side, for two intervals between evaluations; the second counts
+for the rate. A lock-step is one step of all environments: milliseconds of the policy (inputs in, actions out), of the
+environment, and the bookkeeping that is left, by the wall clock and by that of the processor (all threads together,
+those of an evaluation beside training too). Then what happens once per iteration, and seconds of one evaluation.
+Medians, without the first iteration and the first evaluation, which compile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+
+from fp3o.config import Cell, resolve
+from fp3o.training import loop
+
+PARTS = ("policy", "environment")  # of a lock-step; the rest of it is bookkeeping
+ENDS = ("load", "noise", "finish")  # of a rollout: parameters to the policy, drawing noise, values and upload
+
+
+class Clocks(NamedTuple):
+    """Seconds."""
+
+    wall: float
+    processor: float
+
+    @staticmethod
+    def now() -> Clocks:
+        return Clocks(time.perf_counter(), time.process_time())
+
+    def since(self, begun: Clocks) -> Clocks:
+        return Clocks(self.wall - begun.wall, self.processor - begun.processor)
+
+
+class Watch:
+    """Seconds of every part of every iteration, and of every evaluation, which may run beside training."""
+
+    def __init__(self) -> None:
+        self.iterations: list[dict[str, Clocks]] = []
+        self.evaluations: list[dict[str, Clocks]] = []
+        self.begun: list[Clocks] = []
+        """When every iteration began."""
+        self.path: dict[str, Any] = {}
+
+    def observe(self, trainer: loop.BlockTrainer) -> None:
+        """Take the time of the methods of this trainer's members."""
+        collector, evaluator = trainer.collector, trainer.evaluator
+        self.path = trainer.execution.record() | {"threads": trainer.execution.threads}
+        self.path["evaluations_beside_training"] = trainer.background.pays
+        self._begins(collector, "collect", self.iterations, self.begun)
+        self._begins(evaluator, "run", self.evaluations, [])
+        for kept, part, owner, name in (
+            (self.iterations, "policy", collector.policy, "begin"),
+            (self.iterations, "policy", collector.policy, "finish"),
+            (self.iterations, "environment", collector.env, "step"),
+            (self.iterations, "load", collector.policy, "load"),
+            (self.iterations, "noise", collector, "_noise"),
+            (self.iterations, "finish", collector, "_finish"),
+            (self.iterations, "rollout", collector, "collect"),
+            (self.iterations, "update", trainer.learner, "update"),
+            (self.evaluations, "whole", evaluator, "run"),
+            (self.evaluations, "policy", evaluator.policy, "act"),
+            (self.evaluations, "environment", evaluator.env, "step"),
+        ):
+            setattr(owner, name, self._timed(kept, part, getattr(owner, name)))
+
+    def _begins(self, owner: Any, name: str, kept: list[dict[str, Clocks]], begun: list[Clocks]) -> None:
+        method = getattr(owner, name)
+
+        def call(*arguments: Any) -> Any:
+            begun.append(Clocks.now())
+            kept.append({})
+            return method(*arguments)
+
+        setattr(owner, name, call)
+
+    def _timed(self, kept: list[dict[str, Clocks]], part: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            begun = Clocks.now()
+            result = method(*arguments)
+            took, before = Clocks.now().since(begun), kept[-1].get(part, Clocks(0.0, 0.0))
+            kept[-1][part] = Clocks(before.wall + took.wall, before.processor + took.processor)
+            return result
+
+        return call
+
+
+def median(kept: list[dict[str, Clocks]], part: str, clock: str) -> float:
+    return float(np.median([getattr(seconds[part], clock) for seconds in kept[1:]]))
+
+
+def measure(cell: str, seeds: int, interval: int, threads: int, mode: str, device: str) -> dict[str, Any]:
+    """The report, without machine and versions. interval: iterations per evaluation; 0: the cell's own."""
+    paper = resolve(Cell.parse(cell), {}).settings
+    interval = interval or paper.evaluation_interval
+    size, iterations = paper.rollout_length * paper.rollout_threads, 2 * interval + 2
+    plan = resolve(Cell.parse(cell), {"total_steps": iterations * size, "evaluation_interval": interval})
+    watch = Watch()
+
+    class Observed(loop.BlockTrainer):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            watch.observe(self)
+
+    setattr(loop, "BlockTrainer", Observed)  # noqa: B010 (mypy takes no other class for it)
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        loop.train(plan, range(seeds), root, root / "scratch", device=device, mode=mode, threads=threads)
+    # From one evaluation to the next; the iteration before them compiles.
+    first, last = watch.begun[interval + 1], watch.begun[2 * interval + 1]
+    rate = {name: round(interval * size / seconds) for name, seconds in last.since(first)._asdict().items()}
+    found = {clock: report_of(watch, paper.rollout_length, clock) for clock in Clocks._fields}
+    report = {"cell": cell, "path": watch.path, "seeds": seeds, "iterations": iterations, "interval": interval}
+    return report | {"steps_per_second_and_seed": rate} | found
+
+
+def report_of(watch: Watch, steps: int, clock: str) -> dict[str, Any]:
+    """Medians by one of the clocks. steps: lock-steps of a rollout."""
+    once = {name: median(watch.iterations, name, clock) for name in ("rollout", "update", *ENDS)}
+    each = {name: 1000 * median(watch.iterations, name, clock) / steps for name in PARTS}
+    inside = once["rollout"] - sum(once[name] for name in ENDS)
+    each["bookkeeping"] = 1000 * inside / steps - sum(each.values())
+    evaluation = {name: median(watch.evaluations, name, clock) for name in ("whole", *PARTS)}
+    parts = {
+        "milliseconds_per_lock_step": each,
+        "seconds_per_iteration": once,
+        "seconds_per_evaluation": evaluation,
+    }
+    return {title: {name: round(x, 4) for name, x in values.items()} for title, values in parts.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cell", default="mamujoco/halfcheetah-6x1/full/fp3o")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--interval", type=int, default=0, help="iterations per evaluation; 0: the cell's own")
+    parser.add_argument("--threads", type=int, default=1, help="of the simulators")
+    parser.add_argument("--path", default="auto", choices=("auto", "eager", "compiled"))
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    asked = parser.parse_args()
+    report: dict[str, Any] = {"benchmark": "rollout", "machine": platform.machine(), "cores": os.cpu_count()}
+    report |= {"torch": torch.__version__, "load": os.getloadavg()[0]}
+    report |= measure(asked.cell, asked.seeds, asked.interval, asked.threads, asked.path, asked.device)
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Evaluations beside training leave the same files, kept checkpoints and told rows as evaluations in turn."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from short_runs import files, tiny_plan, train
+
+from fp3o.envs import make
+from fp3o.envs.interface import Episode
+from fp3o.runs.interrupt import Interrupted
+from fp3o.training import evaluate, loop
+from fp3o.training.callbacks import Callback, Record
+from fp3o.training.evaluate import Background, Evaluator, Watch
+from fp3o.training.keeping import Keep
+from fp3o.training.policy import Policy
+from fp3o.training.resident import ResidentPolicy
+from fp3o.training.rollout import Collector
+
+SEEDS = (0, 1)
+GAME = tiny_plan("matrix/two-step/partial/fp3o", 6, evaluation_interval=2, rollout_length=16)
+
+
+class Notes(Callback):
+    """All that is told, in order."""
+
+    _may_stop = False
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    def iteration(self, seed: int, record: Record) -> None:
+        self.told.append(("iteration", seed, dict(record)))
+
+    def evaluation(self, seed: int, records: Sequence[Record]) -> None:
+        self.told.append(("evaluation", seed, [dict(record) for record in records]))
+
+    def advance(self, env_steps: int) -> None:
+        self.told.append(("advance", env_steps))
+
+    def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
+        self.told.append(("timed", iteration))
+
+
+class Late(Future[Any]):
+    """Played when the result is asked for: as late as can be."""
+
+    def __init__(self, play: Callable[[Watch], Any]) -> None:
+        super().__init__()
+        self._play = play
+
+    def result(self, timeout: float | None = None) -> Any:
+        return self._play(lambda env, actions: None)
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    return lambda: monkeypatch.setattr(Background, "start", lambda self, play: Late(play))
+
+
+class Run(NamedTuple):
+    """What a run leaves behind."""
+
+    files: dict[str, Any]
+    kept: dict[str, bytes]
+    told: list[tuple[Any, ...]]
+
+
+def run(folder: Path) -> Run:
+    notes, keep = Notes(), Keep(folder / "kept", every=2, best=True)
+    options: dict[str, Any] = {"device": "cpu", "mode": "eager", "callbacks": [notes], "keep": keep}
+    loop.train(GAME, SEEDS, folder / "runs", folder / "scratch", **options)
+    kept = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(keep.folder.rglob("*.safetensors"))}
+    return Run(files(folder / "runs"), kept, notes.told)
+
+
+@pytest.fixture(scope="module")
+def in_turn(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(tmp_path_factory.mktemp("in turn"))
+
+
+def test_a_late_evaluation_changes_nothing(tmp_path: Path, in_turn: Run, late: Callable[[], None]) -> None:
+    late()
+    assert run(tmp_path / "late") == in_turn
+    assert [event[0] for event in in_turn.told].count("evaluation") == len(SEEDS) * 4
+    assert any("best" in name for name in in_turn.kept)
+
+
+def test_interrupted_while_an_evaluation_is_pending(
+    tmp_path: Path, in_turn: Run, late: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late()
+    collect = Collector.collect
+
+    def interrupted(self: Collector, seeds: Sequence[int], iteration: int) -> Any:
+        if iteration == 1:
+            signal.raise_signal(signal.SIGINT)
+        return collect(self, seeds, iteration)
+
+    monkeypatch.setattr(Collector, "collect", interrupted)
+    with pytest.raises(Interrupted, match="after iteration 2 of 6"):
+        train(GAME, tmp_path, SEEDS)
+    monkeypatch.setattr(Collector, "collect", collect)
+    assert train(GAME, tmp_path, SEEDS) == in_turn.files
+
+
+def test_a_thread_plays_what_the_main_thread_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With simulators on two threads: the first evaluation in turn, the others beside training."""
+    plan = tiny_plan("mamujoco/hopper-3x1/partial/fp3o", 3)
+    played: list[bool] = []
+    play = Evaluator.run
+
+    def noted(self: Evaluator, *arguments: Any) -> Any:
+        played.append(threading.current_thread() is threading.main_thread())
+        return play(self, *arguments)
+
+    monkeypatch.setattr(Evaluator, "run", noted)
+    monkeypatch.setattr(evaluate, "processors", lambda: 2)
+    found = []
+    for threads in (1, 2):
+        folder = tmp_path / str(threads)
+        loop.train(plan, SEEDS, folder, folder / "scratch", device="cpu", mode="eager", threads=threads)
+        found.append(files(folder))
+    assert found[0] == found[1]
+    half = len(played) // 2
+    assert all(played[:half])
+    assert played[half : half + 3] == [True, False, False]
+
+
+def test_where_evaluations_run_beside_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = 16
+    monkeypatch.setattr(evaluate, "processors", lambda: cores)
+    assert [Background("mamujoco", threads, Policy).pays for threads in (0, 1, 2)] == [True, False, True]
+    assert not Background("smac", 8, Policy).pays
+    assert not Background("mamujoco", 8, ResidentPolicy).pays
+    cores = 1
+    assert not Background("mamujoco", 0, Policy).pays
+
+
+def test_a_run_that_stops_at_once_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "processors", lambda: 2)
+    background = Background("mamujoco", 2, Policy)
+    background.start(lambda watch: [])
+
+    env = make("matrix", "climbing", 1)
+
+    def endless(watch: Watch) -> list[list[Episode]]:
+        while True:
+            watch(env, None)
+
+    played = background.start(endless)
+    background.close()
+    assert isinstance(played.exception(), CancelledError)
