@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup setup-dev docs reproduce paper lint kernels test smoke test-workflow test-generic test-slow lock lock-check peers
+.PHONY: setup setup-dev docs reproduce paper lint kernels test smoke test-workflow test-both test-generic test-slow lock lock-check peers
 
 # What runs; `setup-dev` adds what tests and lints. Python compiles what is imported; compiling all takes a minute.
 setup: .venv/installed
@@ -52,13 +52,15 @@ lint: setup-dev
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 
+# Three processes on two cores: some tests wait.
+PYTEST := $(BIN)/pytest -n 3 --dist worksteal --durations=25
 FAST := not workflow and not slow and not slurm and not s3
 test: setup-dev
 	$(MAKE) -j 2 lint kernels
-	$(BIN)/pytest -n 2 --dist worksteal --durations=25 -m "$(FAST)"
+	$(PYTEST) -m "$(FAST)"
 
-# The simulators' machine code, compiled once for all test processes, beside the linters.
-kernels: setup-dev
+# The simulators' machine code, compiled once for all processes that train or test, beside the linters.
+kernels: setup
 	$(BIN)/python tests/compile_kernels.py
 
 # Every domain and every rule with the real trainer: training, tables, figures, report.
@@ -68,13 +70,17 @@ smoke: setup
 
 # DVC, edits and interruptions: the workflow with a trainer that takes no time.
 test-workflow: setup-dev
-	$(BIN)/pytest -n 2 --dist worksteal --durations=25 -m "workflow and not slow" tests/workflow
+	$(PYTEST) -m "workflow and not slow" tests/workflow
+
+# Both kinds at once, for CI, which has run `lint` and `kernels` before.
+test-both: setup-dev
+	$(PYTEST) -m "not slow and not slurm and not s3"
 
 # The tests as another processor would run them: without this one's vector instructions in torch, NumPy and numba.
 FEATURES = from numpy._core import _multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 test-generic: setup-dev
 	ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(FEATURES)')" \
-		$(BIN)/pytest -n 2 --dist worksteal --durations=25 -m "$(FAST)"
+		$(PYTEST) -m "$(FAST)"
 
 test-slow: setup-dev
 	$(BIN)/pytest -m "slow or slurm or s3"

@@ -114,6 +114,10 @@ def version_of(pin: Requirement) -> str:
     return specifier.version
 
 
+parsed = functools.cache(Requirement)
+"""Of a line; a package's are the same on every platform."""
+
+
 def closure(wanted: Iterable[Requirement], requires: Callable[[str], Iterable[str] | None]) -> dict[str, Requirement]:
     """Everything the wanted packages need on any promised platform, by canonical name.
 
@@ -133,7 +137,7 @@ def closure(wanted: Iterable[Requirement], requires: Callable[[str], Iterable[st
                 continue
             seen.add(state)
             for line in requires(name) or ():
-                needed = Requirement(line)
+                needed = parsed(line)
                 # Torch's builds for accelerators bring libraries of their own, in exact versions; its CPU build none.
                 if name == "torch" and "platform_" in str(needed.marker):
                     continue

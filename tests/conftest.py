@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 # Arrays recorded from other people's running code; another folder of the same layout can be named.
 GOLDEN = Path(os.environ.get("FP3O_GOLDEN", Path(__file__).parent / "data" / "golden"))
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: the garbage collector need not look through it again and again."""
+    gc.freeze()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 from importlib import metadata
@@ -30,6 +31,7 @@ def test_the_locks_are_the_closure_of_pyproject(lock: ModuleType) -> None:
     """Nothing is missing and nothing is left over: run `make lock` after an edit of pyproject.toml."""
     to_run, to_test, _ = lock.roots()
 
+    @functools.cache
     def requires(name: str) -> list[str]:
         return metadata.requires(name) or []
 

@@ -7,6 +7,7 @@ same kind of processor).
 from __future__ import annotations
 
 import csv
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -384,13 +385,16 @@ _PACKAGES = ("fp3o", "torch", "numpy", "scipy", "mujoco", "numba", "gymnasium", 
 
 def installed_versions() -> dict[str, str]:
     """Versions of Python and of every installed package that may change results."""
-    versions = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
+    found = {name: version for name in _PACKAGES if (version := _installed_version(name)) is not None}
+    return {"python": platform.python_version(), **found}
+
+
+@functools.cache
+def _installed_version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def git_state() -> dict[str, Any] | None:

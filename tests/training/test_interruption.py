@@ -20,7 +20,8 @@ CELL = "matrix/two-step/partial/fp3o"
 ITERATIONS = 6
 SHORT = (
     *("--set", f"total_steps={ITERATIONS * 64}", "--set", "rollout_length=16", "--set", "rollout_threads=4"),
-    *("--set", "evaluation_interval=2", "--set", "evaluation_episodes=3", "--set", "final_episodes=5"),
+    *("--set", "epochs=1", "--set", "hidden_size=8", "--set", "evaluation_interval=2"),
+    *("--set", "evaluation_episodes=3", "--set", "final_episodes=5"),
 )
 
 # Imports once for all tests, then plays each attempt in a forked child: imports cost seconds, an attempt a part of one.

@@ -21,7 +21,7 @@ from fp3o.training.progress import Progress
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 CELL = "pettingzoo/meeting/full/fp3o"
-ITERATIONS, SIZE = 4, 1600  # 8 environments of 200 steps
+ITERATIONS, ENVIRONMENTS, LENGTH = 4, 8, 200
 
 
 @pytest.fixture(autouse=True)
@@ -32,20 +32,22 @@ def in_the_examples(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("meeting", None)
 
 
-def command(out: Path, *more: str) -> int:
+def command(out: Path, length: int = LENGTH) -> int:
     arguments = (
         "train",
         CELL,
         "--set",
         "env=meeting:Meeting",
         "--set",
-        f"total_steps={ITERATIONS * SIZE}",
+        f"total_steps={ITERATIONS * ENVIRONMENTS * length}",
+        "--set",
+        f"rollout_length={length}",
         "--seeds",
         "0-1",
     )
     speed = ("--set", "actor_lr=0.005", "--set", "critic_lr=0.005", "--set", f"evaluation_interval={ITERATIONS - 1}")
     try:
-        cli.main([*arguments, *speed, "--out", str(out), "--device", "cpu", "--path", "eager", *more])
+        cli.main([*arguments, *speed, "--out", str(out), "--device", "cpu", "--path", "eager"])
     except SystemExit as left:
         return int(left.code or 0)
     return 0
@@ -90,19 +92,19 @@ def test_it_learns_to_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_stopped_run_goes_on_with_fresh_episodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = Progress.advance
+    real, length = Progress.advance, 25
 
     def stop(self: Progress, steps: int) -> None:
         real(self, steps)
-        if steps == 2 * SIZE:
+        if steps == 2 * ENVIRONMENTS * length:
             signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patched:
         patched.setattr(Progress, "advance", stop)
-        assert command(tmp_path) == 128 + signal.SIGTERM
+        assert command(tmp_path, length) == 128 + signal.SIGTERM
     assert not documents(tmp_path)
     capsys.readouterr()
-    assert command(tmp_path) == 0
+    assert command(tmp_path, length) == 0
     assert "updates eager on cpu: asked for; goes on after iteration 2" in capsys.readouterr().err
     found: dict[int, dict[str, Any]] = documents(tmp_path)
     assert [run["volatile"]["resumes"] for run in found.values()] == [1, 1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -21,10 +20,8 @@ def full(checkout: Checkout) -> Checkout:
     return checkout
 
 
-def test_lint_and_format_are_clean(checkout: Checkout) -> None:
+def test_lint_is_clean(checkout: Checkout) -> None:
     assert "good condition" in checkout.snakemake("--lint").stdout
-    python = str(Path(sys.executable).parent / "snakefmt")
-    checkout.run(python, "--line-length", "120", "--check", "Snakefile", "workflow")
 
 
 @pytest.mark.parametrize(
