@@ -3,8 +3,9 @@
 A cell through the real training loop, all seeds side by side, for two intervals between evaluations; the second counts
 for the rate. A lock-step is one step of all environments: milliseconds of the policy (inputs in, actions out), of the
 environment, and the bookkeeping that is left, by the wall clock and by that of the processor (all threads together,
-those of an evaluation beside training too). Then what happens once per iteration, and seconds of one evaluation.
-Medians, without the first iteration and the first evaluation, which compile.
+those of an evaluation beside training too). Then what happens once per iteration, seconds of one evaluation, and the
+share of the wall clock that the loop spends on evaluations or on waiting for one. Medians, without the first iteration
+and the first evaluation, which compile.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ import torch
 
 from fp3o.config import Cell, resolve
 from fp3o.training import loop
+from fp3o.training.callbacks import Callback
 
 PARTS = ("policy", "environment")  # of a lock-step; the rest of it is bookkeeping
 ENDS = ("load", "noise", "finish")  # of a rollout: parameters to the policy, drawing noise, values and upload
@@ -45,15 +47,22 @@ class Clocks(NamedTuple):
         return Clocks(self.wall - begun.wall, self.processor - begun.processor)
 
 
-class Watch:
+class Watch(Callback):
     """Seconds of every part of every iteration, and of every evaluation, which may run beside training."""
 
+    _may_stop = False
+
     def __init__(self) -> None:
+        self.waited: list[float] = []
+        """Wall seconds that every iteration spent on its evaluation, or on waiting for the one before."""
         self.iterations: list[dict[str, Clocks]] = []
         self.evaluations: list[dict[str, Clocks]] = []
         self.begun: list[Clocks] = []
         """When every iteration began."""
         self.path: dict[str, Any] = {}
+
+    def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
+        self.waited.append(seconds["evaluation"])
 
     def observe(self, trainer: loop.BlockTrainer) -> None:
         """Take the time of the methods of this trainer's members."""
@@ -98,8 +107,13 @@ class Watch:
         return call
 
 
-def median(kept: list[dict[str, Clocks]], part: str, clock: str) -> float:
-    return float(np.median([getattr(seconds[part], clock) for seconds in kept[1:]]))
+def medians(kept: list[dict[str, float]]) -> dict[str, float]:
+    """Of every part, without the first time."""
+    return {part: float(np.median([seconds[part] for seconds in kept[1:]])) for part in kept[0]}
+
+
+def by(clock: str, kept: list[dict[str, Clocks]]) -> list[dict[str, float]]:
+    return [{part: getattr(seconds, clock) for part, seconds in parts.items()} for parts in kept]
 
 
 def measure(cell: str, seeds: int, interval: int, threads: int, mode: str, device: str) -> dict[str, Any]:
@@ -118,26 +132,29 @@ def measure(cell: str, seeds: int, interval: int, threads: int, mode: str, devic
     setattr(loop, "BlockTrainer", Observed)  # noqa: B010 (mypy takes no other class for it)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        loop.train(plan, range(seeds), root, root / "scratch", device=device, mode=mode, threads=threads)
+        options: dict[str, Any] = {"device": device, "mode": mode, "threads": threads, "callbacks": [watch]}
+        loop.train(plan, range(seeds), root, root / "scratch", **options)
     # From one evaluation to the next; the iteration before them compiles.
     first, last = watch.begun[interval + 1], watch.begun[2 * interval + 1]
-    rate = {name: round(interval * size / seconds) for name, seconds in last.since(first)._asdict().items()}
+    took = last.since(first)
+    rate = {name: round(interval * size / seconds) for name, seconds in took._asdict().items()}
+    share = sum(watch.waited[interval + 1 : 2 * interval + 1]) / took.wall
     found = {clock: report_of(watch, paper.rollout_length, clock) for clock in Clocks._fields}
     report = {"cell": cell, "path": watch.path, "seeds": seeds, "iterations": iterations, "interval": interval}
-    return report | {"steps_per_second_and_seed": rate} | found
+    return report | {"steps_per_second_and_seed": rate, "share_of_evaluation": round(share, 3)} | found
 
 
 def report_of(watch: Watch, steps: int, clock: str) -> dict[str, Any]:
     """Medians by one of the clocks. steps: lock-steps of a rollout."""
-    once = {name: median(watch.iterations, name, clock) for name in ("rollout", "update", *ENDS)}
-    each = {name: 1000 * median(watch.iterations, name, clock) / steps for name in PARTS}
-    inside = once["rollout"] - sum(once[name] for name in ENDS)
-    each["bookkeeping"] = 1000 * inside / steps - sum(each.values())
-    evaluation = {name: median(watch.evaluations, name, clock) for name in ("whole", *PARTS)}
+    iterations = by(clock, watch.iterations)
+    for seconds in iterations:
+        seconds["bookkeeping"] = seconds["rollout"] - sum(seconds[part] for part in (*PARTS, *ENDS))
+    once = medians(iterations)
+    each = {part: 1000 * once.pop(part) / steps for part in (*PARTS, "bookkeeping")}
     parts = {
         "milliseconds_per_lock_step": each,
         "seconds_per_iteration": once,
-        "seconds_per_evaluation": evaluation,
+        "seconds_per_evaluation": medians(by(clock, watch.evaluations)),
     }
     return {title: {name: round(x, 4) for name, x in values.items()} for title, values in parts.items()}
 
