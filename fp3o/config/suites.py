@@ -121,8 +121,13 @@ class Suite:
 
     @property
     def of_the_paper(self) -> bool:
-        """Whether any of its tables and figures is one of the paper's."""
-        return any(artefact.paper for artefact in self.artefacts)
+        """Whether any of its tables and figures is one of the paper's, trained as long as the paper's."""
+        return self.whole and any(artefact.paper for artefact in self.artefacts)
+
+    @property
+    def whole(self) -> bool:
+        """Whether cells are trained for all their steps; else nothing is held against published numbers."""
+        return self.budget == 1
 
     @property
     def films(self) -> tuple[str, ...]:
@@ -234,11 +239,22 @@ def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
         seeds = () if whole or facts else parse_seeds(str(entry.get("seeds", raw["seeds"])))
         if cells or facts or shown.get(reads):
             texts = (entry.get("caption", ""), entry.get("paper", ""), entry.get("script", Artefact.script))
-            baseline = entry.get("baseline", "")
+            baseline = entry.get("baseline", _baseline(raw, entry["kind"], cells))
             if baseline and baseline not in (labels := {cell.label: None for cell in cells}):
                 raise unknown("algorithm", baseline, labels, f"suite {suite}, artefacts/{name}/baseline")
             artefacts.append(Artefact(name, entry["kind"], cells, seeds, *texts, reads, baseline))
+    common = raw.get("baseline", "")
+    if common and not any(artefact.baseline == common for artefact in artefacts):
+        labels = {cell.label: None for artefact in artefacts if artefact.kind == "table" for cell in artefact.cells}
+        raise unknown("algorithm", common, labels, f"suite {suite}, baseline")
     return artefacts
+
+
+def _baseline(raw: Mapping[str, Any], kind: str, cells: Sequence[Cell]) -> str:
+    """The suite's baseline for a table that has this algorithm and another; "" for others."""
+    labels = {cell.label for cell in cells}
+    name = str(raw.get("baseline", ""))
+    return name if kind == "table" and name in labels and len(labels) > 1 else ""
 
 
 def _read(path: Path, heirs: tuple[Path, ...] = ()) -> tuple[dict[str, Any], tuple[Path, ...]]:

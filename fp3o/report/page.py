@@ -86,7 +86,12 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
     run = [cell for cell in data.cells.values() if cell.runs]
     curves = curves_of(run)
     results = [
-        Result(judged.get(cell.cell) or entry_of(cell), cell, chart([cell], curves), film_of(films, cell.cell))
+        Result(
+            judged.get(cell.cell) or entry_of(cell, data.suite.whole),
+            cell,
+            chart([cell], curves),
+            film_of(films, cell.cell),
+        )
         for cell in run
     ]
     rows: dict[Row, list[Result]] = {}

@@ -94,7 +94,7 @@ def notes_of(table: Table) -> list[str]:
     notes += [
         text
         for label, row, text in REMARKS
-        if label == table.label and any(entry.cell.startswith(row) for entry in table.entries)
+        if label == table.label and any(entry.published and entry.cell.startswith(row) for entry in table.entries)
     ]
     if any(entry.paired for entry in done):
         notes.append(

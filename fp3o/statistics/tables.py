@@ -52,17 +52,17 @@ def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row
     return replace(row, entries=tuple(entries))
 
 
-def entry_of(cell_runs: CellRuns) -> Entry:
-    """One cell of a table, its p-value not yet adjusted for the number of cells."""
+def entry_of(cell_runs: CellRuns, beside_paper: bool = True) -> Entry:
+    """One cell of a table, its p-value not yet adjusted for the number of cells. beside_paper: with published score."""
     values = cell_runs.scores()
-    comparison = compare_cell(cell_runs.cell, values) if not cell_runs.deviations else None
+    comparison = compare_cell(cell_runs.cell, values) if beside_paper and not cell_runs.deviations else None
     return Entry(
         cell=cell_runs.cell,
         summary=cell_runs.summary(),
         planned=len(cell_runs.planned.seeds),
         diverged=cell_runs.diverged,
         interval=interval_of(values, scoring_of(cell_runs.cell).statistic) if values else None,
-        published=paper.scores().get(cell_runs.cell),
+        published=paper.scores().get(cell_runs.cell) if beside_paper else None,
         comparison=comparison,
         deviations=cell_runs.deviations,
         runs=cell_runs,
@@ -78,7 +78,7 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
     # The paper groups its rows by sharing.
     domains, order = [key.domain for key in keys], list(SHARINGS)
     keys.sort(key=lambda key: (domains.index(key.domain), order.index(key.sharing)))
-    judged = _judged([entry_of(data.cells[cell.id]) for cell in members])
+    judged = _judged([entry_of(data.cells[cell.id], data.suite.whole) for cell in members])
     if artefact.baseline:
         judged = _against(judged, artefact.baseline)
     rows = []

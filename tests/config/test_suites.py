@@ -151,6 +151,20 @@ def test_the_preview_is_the_paper_at_a_tenth() -> None:
         assert short.iterations == whole.iterations // 10
 
 
+def test_the_previews_tables_are_held_against_fp3o_and_not_against_the_paper() -> None:
+    preview = load_suite("preview")
+    assert preview.artefact("table-mamujoco").baseline == "fp3o"
+    assert not any(a.baseline for a in preview.artefacts if a.kind != "table")
+    assert not any(a.baseline for a in load_suite("paper").artefacts)
+    assert (load_suite("paper").of_the_paper, preview.of_the_paper) == (True, False)
+
+
+def test_a_baseline_of_no_table_is_a_mistake(write: Callable[[str, str], None]) -> None:
+    write("heir", "title: Heir\nextends: base\nbaseline: shy\n")
+    with pytest.raises(UserError, match="unknown algorithm 'shy' in suite heir, baseline; allowed: "):
+        load_suite("heir")
+
+
 def test_every_figure_of_a_suite_names_a_script_that_exists() -> None:
     suites = [load_suite(name) for name in config.suite_names()]
     named = {artefact.script for suite in suites for artefact in suite.artefacts if artefact.kind == "figure"}
