@@ -1,4 +1,4 @@
-"""`fp3o save`, `fp3o pull` and `fp3o prune`: the paper suite's runs in DVC."""
+"""`fp3o save`, `fp3o pull` and `fp3o prune`: the runs of the suites under DVC."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from fp3o import config
+from fp3o.errors import unknown
 
 if TYPE_CHECKING:
     from fp3o.workflow.store import Outcome
@@ -15,13 +16,17 @@ if TYPE_CHECKING:
 
 def save(
     *,
+    suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: paper and preview.")] = "",
     message: Annotated[str, arg(aliases=("-m",), metavar="TEXT", help="Commit what is staged in git with this.")] = "",
 ) -> int:
-    """Put the paper suite's finished runs into DVC and its store, and stage the rest in git; removes nothing."""
+    """Put finished runs into DVC and its store, and stage the rest in git; removes nothing.
+
+    Runs of the paper suite are saved whole, those of the preview compressed and without checkpoints.
+    """
     from fp3o.workflow import store
 
     config.repository()
-    return report(store.save(message))
+    return report(store.save(message, under_dvc(suite)))
 
 
 def pull(
@@ -29,12 +34,14 @@ def pull(
         Positional[tuple[str, ...]],
         arg(metavar="CELL", help="Cells, parts (smac) or patterns ('mpe/*/full/*'); default: all."),
     ] = (),
+    *,
+    suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: paper and preview.")] = "",
 ) -> int:
-    """Bring saved runs of the paper suite that are not here, checked byte by byte; never touches a file that is."""
+    """Bring saved runs that are not here, checked byte by byte; never touches a file that is."""
     from fp3o.workflow import store
 
     config.repository()
-    return report(store.pull(cells))
+    return report(store.pull(cells, under_dvc(suite)))
 
 
 def prune(
@@ -55,6 +62,15 @@ def prune(
     lines = superseded(chosen, delete, kept)
     print("\n".join(lines) if lines else "nothing to prune")
     return 0
+
+
+def under_dvc(suite: str) -> tuple[str, ...]:
+    """The suite as the only one, or all that are under DVC for ""; UserError for another."""
+    from fp3o.workflow.objects import TRACKED
+
+    if suite and suite not in TRACKED:
+        raise unknown("suite", suite, TRACKED, "DVC")
+    return (suite,) if suite else tuple(TRACKED)
 
 
 def report(outcome: Outcome) -> int:

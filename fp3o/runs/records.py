@@ -10,7 +10,9 @@ import csv
 import functools
 import hashlib
 import importlib.metadata
+import io
 import json
+import lzma
 import os
 import platform
 import subprocess
@@ -35,6 +37,8 @@ RUN = "run.json"
 EVALUATION_COLUMNS = ("env_steps", "iteration", "episode", "return", "return_per_agent", "won", "length")
 FINAL_COLUMNS = ("episode", "return", "return_per_agent", "won", "length")
 SCHEMA_VERSION = 1
+COMPRESSED = ".xz"
+"""Added to the names of files that are saved compressed (fp3o/runs/small.py)."""
 
 Value: TypeAlias = float | int | bool | None
 Columns: TypeAlias = dict[str, NDArray[np.float64]]
@@ -169,8 +173,7 @@ def read_iterations(path: Path) -> Columns:
 
 def _read_columns(path: Path, columns: Sequence[str] | None) -> Columns:
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            lines = list(csv.reader(file))
+        lines = list(csv.reader(io.StringIO(read_bytes(path).decode(), newline="")))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"cannot read {path}: {error}") from error
     if not lines:
@@ -374,8 +377,26 @@ def without_volatile(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sha256_of(path: Path) -> str:
+    """Of a file's content; where only the compressed file is there, of what it holds."""
+    if not path.exists() and compressed(path).is_file():
+        return hashlib.sha256(read_bytes(path)).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def compressed(path: Path) -> Path:
+    """The name of the file if it is compressed."""
+    return path.with_name(path.name + COMPRESSED)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a run's file, also where only the compressed one is there; FileNotFoundError if neither is."""
+    if path.exists() or not compressed(path).is_file():
+        return path.read_bytes()
+    try:
+        return lzma.decompress(compressed(path).read_bytes())
+    except lzma.LZMAError as error:
+        raise UserError(f"cannot read {compressed(path)}: damaged: {error}") from error
 
 
 # --------------------------------------------------------------------------------------------------- provenance

@@ -14,7 +14,7 @@ import numpy as np
 
 from fp3o.config.resolution import digest_of
 from fp3o.errors import UserError
-from fp3o.runs import records
+from fp3o.runs import records, small
 
 
 class RunId(NamedTuple):
@@ -44,7 +44,7 @@ def remedy(folder: Path) -> str:
 def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[str] | None = None) -> dict[str, Any]:
     """run.json of a folder, after checking that its files (all, or `files`) are unaltered; UserError otherwise.
 
-    expected: the run that the folder must contain; None: any.
+    expected: the run that the folder must contain; None: any. Of a run saved small, all is all but the checkpoint.
     """
     path = folder / records.RUN
     try:
@@ -63,7 +63,10 @@ def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[s
     for name in sorted(needed(document)):
         if name not in document["sha256"]:
             raise UserError(f"{path} has no checksum of {name}; {remedy(folder)}")
-    for name in document["sha256"] if files is None else files:
+    left_out = records.CHECKPOINT if small.is_small(folder) else ""
+    for name in [name for name in document["sha256"] if name != left_out] if files is None else files:
+        if name == left_out:
+            raise UserError(small.without_checkpoint(folder, document["cell"], document["seed"]))
         if name in document["sha256"]:
             _check_file(folder, name, document["sha256"][name])
     return document
@@ -92,6 +95,8 @@ def _check_file(folder: Path, name: str, checksum: str) -> None:
         raise UserError(f"{folder} has run.json but no {name}; {remedy(folder)}") from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; {remedy(folder)}") from error
+    except UserError as error:
+        raise UserError(f"{error}; {remedy(folder)}") from error
     if actual != checksum:
         raise UserError(f"{path} does not match run.json; {remedy(folder)}")
 

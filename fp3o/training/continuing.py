@@ -44,8 +44,8 @@ def begin_longer(plans: Plans, state: Path, runs: Mapping[int, Path], folder: Ru
     for seed in folder.seeds:
         read_verified(runs[seed], RunId(old.cell.id, old.digest, seed), (records.ITERATIONS, records.EVALUATIONS))
         contents = (
-            (runs[seed] / records.ITERATIONS).read_bytes(),
-            _planned((runs[seed] / records.EVALUATIONS).read_bytes(), new),
+            records.read_bytes(runs[seed] / records.ITERATIONS),
+            _planned(records.read_bytes(runs[seed] / records.EVALUATIONS), new),
         )
         for name, content in zip((records.ITERATIONS, records.EVALUATIONS), contents, strict=True):
             write_atomically(folder.scratch(seed) / name, content)

@@ -1,7 +1,7 @@
 """Refuses to train runs that were saved and only need to be pulled, or whose settings have changed since they were
 saved.
 
-Concerns the suite under DVC alone (dvc.yaml): runs of other suites are not saved anywhere.
+Concerns the suites under DVC alone (dvc.yaml): runs of other suites are not saved anywhere.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ SHOWN = 3  # Most cells that a message names.
 
 
 def in_dvc(suite: str) -> bool:
-    """Whether runs of the suite can be pulled: it is the one under DVC, and something was saved."""
+    """Whether runs of the suite can be pulled: it is under DVC, and something was saved."""
     home = config.checkout()
-    return suite == objects.TRACKED and home is not None and (home / "dvc.lock").is_file()
+    if suite not in objects.TRACKED or home is None or not (home / objects.LOCK).is_file():
+        return False
+    return objects.listing_name((home / objects.LOCK).read_bytes(), suite) not in (None, objects.listing_of({}))
 
 
 def known(suite: str) -> dict[tuple[str, int], set[str]]:
@@ -69,11 +71,11 @@ def check_training(suite: str, plan: config.Plan, seeds: Sequence[int]) -> None:
         )
 
 
-def _difference(plan: config.Plan, seed: int, saved: set[str]) -> str:
+def _difference(suite: str, plan: config.Plan, seed: int, saved: set[str]) -> str:
     """For messages: the digests of a cell as planned and as saved and, if the saved run can be read, what differs."""
     text = f"{plan.cell.id} is planned as {plan.digest}, saved as {', '.join(sorted(saved))}"
     for digest in sorted(saved):
-        document = objects.saved_document(f"{plan.cell.id}/{digest}/seed-{seed}", objects.setup())
+        document = objects.saved_document(suite, f"{plan.cell.id}/{digest}/seed-{seed}", objects.setup())
         if document is not None:
             differences = [str(change) for change in config.changes(document, plan.configuration())]
             text += f": {', '.join(differences)}"
@@ -96,7 +98,7 @@ def refusal(suite: str, missing: Missing, training: bool) -> str:
     if changed:
         cells = list(dict.fromkeys(cell for cell, _ in changed))
         first = {cell: (cell, seed) for cell, seed in reversed(changed)}
-        named = [_difference(missing[first[cell]], first[cell][1], there[first[cell]]) for cell in cells[:SHOWN]]
+        named = [_difference(suite, missing[first[cell]], first[cell][1], there[first[cell]]) for cell in cells[:SHOWN]]
         more = f" and {len(cells) - SHOWN} more" if len(cells) > SHOWN else ""
         lines.append(
             f"{len(changed)} runs of {len(cells)} cells of suite {suite} exist with other settings "

@@ -74,7 +74,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def manifest_path(suite: str) -> Path:
-    """The file that says which runs exist, here or in DVC; committed to git for the paper suite."""
+    """The file that says which runs exist, here or in DVC; committed to git for the suites under DVC."""
     return layout.suite_root(suite) / "manifest.json"
 
 
@@ -90,7 +90,8 @@ def manifest(suite: config.Suite, without: Container[str] = ()) -> dict[str, Any
         path = run.document(suite.name)
         name = path.parent.relative_to(layout.suite_root(suite.name) / "runs").as_posix()
         if path.is_file() and name not in without:
-            runs[run.id] = _entry(run, read_verified(path.parent, RunId(run.plan.cell.id, run.plan.digest, run.seed)))
+            document = read_verified(path.parent, RunId(run.plan.cell.id, run.plan.digest, run.seed))
+            runs[run.id] = _entry(suite, run, document)
         elif (entry := away(run)) is not None:
             runs[run.id] = entry
     return {"suite": suite.name, "runs": runs}
@@ -105,8 +106,10 @@ def entries(text: bytes, path: Path) -> dict[str, dict[str, Any]]:
     return runs
 
 
-def _entry(run: PlannedRun, document: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(suite: config.Suite, run: PlannedRun, document: Mapping[str, Any]) -> dict[str, Any]:
+    tracked = objects.TRACKED.get(suite.name)
     return {
+        **({"saved": "without checkpoint"} if tracked is not None and tracked.small else {}),
         "cell": run.plan.cell.id,
         "digest": run.plan.digest,
         "seed": run.seed,
@@ -122,10 +125,10 @@ def _saved_entries(suite: config.Suite) -> Callable[[PlannedRun], dict[str, Any]
     From the run's run.json if DVC's cache or store has it, else from the manifest in git (not the one on disk, which
     Snakemake deletes before it starts the rule that writes it).
     """
-    if suite.name != objects.TRACKED or not Path(".dvc").is_dir():
+    if suite.name not in objects.TRACKED or not Path(".dvc").is_dir():
         return lambda run: None
     where = objects.setup()
-    locked = objects.listing(objects.listing_name(objects.lock_text()), where) or {}
+    locked = objects.listing(objects.listing_name(objects.lock_text(), suite.name), where) or {}
     path = manifest_path(suite.name)
     text = objects.committed(path, "") or objects.committed(path)
     known = entries(text or b"", path)
@@ -133,7 +136,7 @@ def _saved_entries(suite: config.Suite) -> Callable[[PlannedRun], dict[str, Any]
     def entry(run: PlannedRun) -> dict[str, Any] | None:
         md5 = locked.get(f"{run.plan.cell.id}/{run.plan.digest}/seed-{run.seed}/run.json")
         content = objects.find(md5, where) if md5 else None
-        return _entry(run, json.loads(content)) if content is not None else known.get(run.id)
+        return _entry(suite, run, json.loads(content)) if content is not None else known.get(run.id)
 
     return entry
 

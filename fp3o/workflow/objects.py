@@ -25,12 +25,23 @@ from fp3o.runs.records import RUN
 
 LOCK = Path("dvc.lock")
 STORE = Path("artifacts")
-STAGE = "runs"
-TRACKED = "paper"
-"""The suite under DVC (dvc.yaml); the others are trained again in minutes."""
+
+
+class Tracked(NamedTuple):
+    """A suite under DVC."""
+
+    stage: str
+    """Its name in dvc.yaml."""
+    small: bool
+    """Whether its runs are saved compressed and without checkpoints (fp3o/runs/small.py)."""
+
+
+PAPER = "paper"
+TRACKED = {PAPER: Tracked("runs", small=False), "preview": Tracked("preview", small=True)}
+"""The suites under DVC (dvc.yaml); the others are trained again in minutes."""
 
 Listing: TypeAlias = dict[str, str]
-"""Files below results/paper/runs: `<cell>/<digest>/seed-<k>/<file>` → md5."""
+"""Files below results/<suite>/runs: `<cell>/<digest>/seed-<k>/<file>` → md5."""
 
 
 # --- Objects -------------------------------------------------------------------------------------------------------
@@ -116,10 +127,10 @@ def _put_in_cache(path: Path, content: bytes) -> None:
 # --- dvc.lock and its listing --------------------------------------------------------------------------------------
 
 
-def listing_name(text: str | bytes | None, where: str = "dvc.lock") -> str | None:
-    """Name of the listing, from the content of a dvc.lock; None if no run was saved. `where` is for messages."""
+def listing_name(text: str | bytes | None, suite: str = PAPER, where: str = "dvc.lock") -> str | None:
+    """Name of a suite's listing, from the content of a dvc.lock; None if nothing was saved. `where` is for messages."""
     try:
-        outs = _document(text)["stages"].get(STAGE, {}).get("outs", [])
+        outs = _document(text)["stages"].get(TRACKED[suite].stage, {}).get("outs", [])
         name = outs[0]["md5"] if outs else None
         if name is not None and not re.fullmatch(r"[0-9a-f]{32}\.dir", name):
             raise ValueError(f"{name} is no folder's checksum")
@@ -151,8 +162,13 @@ def listing(name: str | None, where: Setup) -> Listing | None:
     for path, md5 in files.items():
         parts = PurePosixPath(path)
         if parts.is_absolute() or ".." in parts.parts or not re.fullmatch("[0-9a-f]{32}", md5):
-            raise UserError(f"object {name} lists {path!r}, which is no file below {runs_folder()}; nothing was done")
+            raise UserError(f"object {name} lists {path!r}, which is no file below a suite's runs; nothing was done")
     return files
+
+
+def listing_of(files: Mapping[str, str]) -> str:
+    """The name of the listing of these files."""
+    return f"{md5_of(listing_bytes(files))}.dir"
 
 
 def listing_bytes(files: Mapping[str, str]) -> bytes:
@@ -161,8 +177,8 @@ def listing_bytes(files: Mapping[str, str]) -> bytes:
     return json.dumps(entries, sort_keys=True).encode()
 
 
-def runs_folder() -> Path:
-    return layout.suite_root(TRACKED) / "runs"
+def runs_folder(suite: str = PAPER) -> Path:
+    return layout.suite_root(suite) / "runs"
 
 
 def run_of(path: str) -> str:
@@ -170,31 +186,32 @@ def run_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def saved_document(run: str, where: Setup) -> dict[str, Any] | None:
+def saved_document(suite: str, run: str, where: Setup) -> dict[str, Any] | None:
     """run.json of a saved run, `<cell>/<digest>/seed-<k>`; None if its bytes are not on this machine."""
-    locked = listing(listing_name(lock_text()), where) or {}
+    locked = listing(listing_name(lock_text(), suite), where) or {}
     md5 = locked.get(f"{run}/{RUN}")
     content = find(md5, where) if md5 else None
     document: dict[str, Any] | None = None if content is None else json.loads(content)
     return document
 
 
-def write_lock(name: str, files: Mapping[str, str], where: Setup) -> None:
+def write_lock(name: str, files: Mapping[str, str], where: Setup, suite: str = PAPER) -> None:
     """Write dvc.lock so that it names this listing, with the stage's command and dependencies as they are now."""
+    called = TRACKED[suite].stage
     try:
-        stage = yaml.safe_load(Path("dvc.yaml").read_bytes())["stages"][STAGE]
+        stage = yaml.safe_load(Path("dvc.yaml").read_bytes())["stages"][called]
         command, deps = str(stage["cmd"]), sorted(stage.get("deps", []))
         contents = {dep: Path(dep).read_bytes() for dep in deps}
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise UserError(f"dvc.yaml has no usable stage `{STAGE}`: {' '.join(str(error).split())}") from None
+        raise UserError(f"dvc.yaml has no usable stage `{called}`: {' '.join(str(error).split())}") from None
     sizes = [_size_of(md5, where) for md5 in files.values()]
     known = [size for size in sizes if size is not None]
-    out: dict[str, Any] = {"path": runs_folder().as_posix(), "hash": "md5", "md5": name}
+    out: dict[str, Any] = {"path": runs_folder(suite).as_posix(), "hash": "md5", "md5": name}
     if len(known) == len(sizes):  # With a remote elsewhere, what was not pulled has no size here.
         out["size"] = sum(known)
     out["nfiles"] = len(files)
     document = _document(lock_text())
-    document["stages"][STAGE] = {
+    document["stages"][called] = {
         "cmd": command,
         "deps": [
             {"path": dep, "hash": "md5", "md5": md5_of(content), "size": len(content)}

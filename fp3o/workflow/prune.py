@@ -28,6 +28,7 @@ from fp3o.workflow.objects import STORE, TRACKED, Listing, Setup
 LEFTOVERS = (".*.tmp", ".*.partial", ".probe-*")
 """Files that a killed `dvc pull`, `fp3o pull` or training leaves beside finished ones."""
 LEFTOVER_SECONDS = 3600.0
+LAST = "the last commit's dvc.lock"
 
 
 class Run(NamedTuple):
@@ -51,22 +52,23 @@ def prune(suite: config.Suite, delete: bool = False, kept: bool = False) -> list
     call as its run. Runs saved earlier stay in git's history.
     """
     root = layout.suite_root(suite.name)
-    if suite.name != TRACKED:
+    if suite.name not in TRACKED:
         return _prune_folders(suite, root, {}, delete)[0] + _kept(root / "scratch", delete and kept)
     with store.alone():
-        if objects.listing_name(objects.lock_text()) is None:
-            raise UserError("dvc.lock has no stage `runs`: `fp3o save` writes it; nothing was removed")
+        if objects.listing_name(objects.lock_text(), suite.name) is None:
+            stage = TRACKED[suite.name].stage
+            raise UserError(f"dvc.lock has no stage `{stage}`: `fp3o save` writes it; nothing was removed")
         where = objects.setup()
-        locked = store.locked_listing(where)
+        locked = store.locked_listing(where, suite.name)
         documents = {path: md5 for path, md5 in locked.items() if fnmatchcase(path, f"*/*/*/*/*/seed-*/{records.RUN}")}
-        needed = _needed_by_last_commit(where) | set(locked.values())
+        needed = _needed(where)
         lines, gone = _prune_folders(suite, root, documents, delete)
         rest = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in gone}
         if delete and rest != locked:
-            store.record(rest, where)
+            store.record(rest, where, suite.name)
         lines += _kept(root / "scratch", delete and kept)
         if where.in_git:
-            lines += _prune_store(needed | {str(objects.listing_name(objects.lock_text()))}, delete)
+            lines += _prune_store(needed | {objects.listing_of(rest)}, delete)
     return lines
 
 
@@ -229,14 +231,17 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _needed_by_last_commit(where: Setup) -> set[str]:
-    """Objects that the committed dvc.lock names, which clones of the repository need."""
-    place = "the last commit's dvc.lock"
-    name = objects.listing_name(objects.committed(objects.LOCK), place)
-    files = objects.listing(name, where)
-    if files is None:
-        raise UserError(f"object {name}, the list of {place}, is damaged or not here; nothing was removed")
-    return {*files.values(), *([name] if name else [])}
+def _needed(where: Setup) -> set[str]:
+    """Objects of all suites that dvc.lock names, or that of the last commit, which clones of the repository need."""
+    names: set[str] = set()
+    for place, text in (("dvc.lock", objects.lock_text()), (LAST, objects.committed(objects.LOCK))):
+        for suite in TRACKED:
+            name = objects.listing_name(text, suite, place)
+            files = objects.listing(name, where)
+            if files is None:
+                raise UserError(f"object {name}, the list of {place}, is damaged or not here; nothing was removed")
+            names |= {*files.values(), *([name] if name else [])}
+    return names
 
 
 def _prune_store(needed: set[str], delete: bool) -> list[str]:

@@ -1,7 +1,7 @@
-"""`fp3o save` and `fp3o pull`: runs of the paper suite into DVC and back. Neither removes anything.
+"""`fp3o save` and `fp3o pull`: runs of the suites under DVC into it and back. Neither removes anything.
 
 save(message="")    add the finished runs of this checkout to those that dvc.lock names; a run that it names already is
-                    replaced, a saved run that is not here stays
+                    replaced, a saved run that is not here stays; runs of `preview` are saved small (fp3o/runs/small.py)
 pull(patterns)      get the saved runs that are not here; a file that is here is never touched
 """
 
@@ -23,14 +23,17 @@ from typing import NamedTuple
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.progress import track
-from fp3o.runs import layout, records
+from fp3o.runs import layout, records, small
 from fp3o.runs.atomic import disk_errors
 from fp3o.runs.verify import RunId, read_verified
 from fp3o.workflow import guard, jobs, manifest, objects
-from fp3o.workflow.objects import STAGE, STORE, TRACKED, Listing, Setup
+from fp3o.workflow.objects import PAPER, STORE, TRACKED, Listing, Setup
 
 # Bytes. The store is part of the git repository, so it stays small; for more, a DVC remote is needed.
 STORE_LIMIT = 200_000_000
+
+TABLES = ("metrics.json", "curves", "scorecard.json", "tables", "cost", "cost.csv")
+"""What git holds of a suite beside its manifest."""
 
 LOCK_WAIT_SECONDS = 600.0
 RETRY_SECONDS = 1.0
@@ -46,28 +49,44 @@ class Outcome(NamedTuple):
 # --- save ----------------------------------------------------------------------------------------------------------
 
 
-def save(message: str = "") -> Outcome:
-    """Put the finished runs of the paper suite into DVC and the store, and stage dvc.lock, manifest and tables in git.
+def save(message: str = "", suites: Sequence[str] = tuple(TRACKED)) -> Outcome:
+    """Put the finished runs of these suites into DVC and the store, and stage dvc.lock, manifests and tables in git.
 
     One process at a time: others wait. Runs that are being written are left for the next save, damaged ones are left
     out and named. With a message the staged files are committed.
     """
-    suite = config.load_suite(TRACKED)
+    chosen = [config.load_suite(name) for name in suites]
     with alone():
         where = objects.setup()
-        locked = locked_listing(where)
-        here, problems = _finished_here(where)
-        replaced = {objects.run_of(path) for path in here}
-        wanted = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in replaced} | here
-        record(wanted, where)
-        manifest.write_json(manifest.manifest_path(TRACKED), manifest.manifest(suite, problems))
+        lines: list[str] = []
+        problems: list[str] = []
+        saved: list[tuple[config.Suite, Listing]] = []
+        for suite in chosen:
+            wanted, done = _save_suite(suite, where)
+            saved.append((suite, wanted))
+            lines += done.lines
+            problems += done.problems
+        return Outcome(lines + _stage_in_git(message, saved, where), problems)
+
+
+def _save_suite(suite: config.Suite, where: Setup) -> tuple[Listing, Outcome]:
+    """Store the finished runs of a suite, write dvc.lock and its manifest; all saved files, and what was done."""
+    locked = locked_listing(where, suite.name)
+    here, problems = _finished_here(suite.name, locked, where)
+    replaced = {objects.run_of(path) for path in here}
+    wanted = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in replaced} | here
+    record(wanted, where, suite.name)
+    lines = []
+    if wanted or suite.name == PAPER:
+        manifest.write_json(manifest.manifest_path(suite.name), manifest.manifest(suite, problems))
         runs = {objects.run_of(path) for path in wanted}
         place = f"{STORE}/" if where.in_git else f"DVC's remote {where.remote}"
-        lines = [f"{len(wanted)} files of {len(runs)} runs are in {place}"]
+        lines.append(f"{len(wanted)} files of {len(runs)} runs are in {place}")
         if away := runs - replaced:
             lines.append(f"{len(away)} of these runs are not here and stay as they were saved")
-        named = [f"not saved: {text}" for text in problems.values()]
-        return Outcome(lines + _stage_in_git(message, wanted, where, suite), named)
+    about = "" if suite.name == PAPER else f"{suite.name}: "
+    named = [f"not saved: {text}" for text in problems.values()]
+    return wanted, Outcome([f"{about}{line}" for line in lines], named)
 
 
 @contextlib.contextmanager
@@ -89,13 +108,13 @@ def _file_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def locked_listing(where: Setup) -> Listing:
-    """The saved files; where the listing is in a remote only, it is fetched."""
-    name = objects.listing_name(objects.lock_text())
+def locked_listing(where: Setup, suite: str = PAPER) -> Listing:
+    """The saved files of a suite; where the listing is in a remote only, it is fetched."""
+    name = objects.listing_name(objects.lock_text(), suite)
     listing = objects.listing(name, where)
     if listing is None and not where.in_git:
         # With any file DVC fetches the listing as well; run.json is a small file.
-        _dvc("fetch", next((str(path) for path in _saved_documents()), STAGE))
+        _dvc("fetch", next((str(path) for path in _saved_documents(suite)), TRACKED[suite].stage))
         listing = objects.listing(name, where)
     if listing is None:
         raise UserError(
@@ -105,46 +124,67 @@ def locked_listing(where: Setup) -> Listing:
     return listing
 
 
-def _saved_documents() -> Iterator[Path]:
+def _saved_documents(suite: str) -> Iterator[Path]:
     """Path of the run.json of every run in the committed manifest."""
-    path = manifest.manifest_path(TRACKED)
+    path = manifest.manifest_path(suite)
     for run in manifest.entries(objects.committed(path) or b"", path).values():
-        yield objects.runs_folder() / run["cell"] / run["digest"] / f"seed-{run['seed']}" / records.RUN
+        yield objects.runs_folder(suite) / run["cell"] / run["digest"] / f"seed-{run['seed']}" / records.RUN
 
 
-def _finished_here(where: Setup) -> tuple[Listing, dict[str, str]]:
-    """The files of every finished run of this checkout, after copying them to the cache; and by run what is damaged."""
+def _finished_here(suite: str, locked: Listing, where: Setup) -> tuple[Listing, dict[str, str]]:
+    """The files of every finished run of this checkout, after copying them to the cache; and by run what is damaged.
+
+    locked: what is saved already.
+    """
     files: Listing = {}
     problems: dict[str, str] = {}
-    root = objects.runs_folder()
+    root = objects.runs_folder(suite)
+    saved = _by_run(locked)
     for document in track(sorted(root.glob(f"*/*/*/*/*/*/{records.RUN}")), "checking runs here", "runs"):
         folder = document.parent
+        run = folder.relative_to(root).as_posix()
         try:
-            contents = _checked_contents(folder)
+            contents = _checked_contents(folder, without_checkpoint=TRACKED[suite].small)
         except UserError as error:
-            problems[folder.relative_to(root).as_posix()] = str(error)
+            problems[run] = str(error)
             continue
         except FileNotFoundError:
             continue  # A sweep is training it again: left for the next save.
+        if TRACKED[suite].small:
+            known = saved.get(run, {})
+            if known.get(records.RUN) == objects.md5_of(contents[records.RUN]) and _on_this_machine(known, where):
+                files |= {
+                    f"{run}/{name}": md5 for name, md5 in known.items()
+                }  # Another library may compress otherwise.
+                continue
+            contents = small.packed(contents)
         for name, content in contents.items():
             md5 = objects.md5_of(content)
             objects.put(where.cache, md5, content)
-            files[(folder / name).relative_to(root).as_posix()] = md5
+            files[f"{run}/{name}"] = md5
     return files, problems
 
 
-def _checked_contents(folder: Path) -> dict[str, bytes]:
+def _on_this_machine(files: Mapping[str, str], where: Setup) -> bool:
+    return all(objects.find(md5, where) is not None for md5 in files.values())
+
+
+def _checked_contents(folder: Path, without_checkpoint: bool) -> dict[str, bytes]:
     """The contents of an unaltered run's files. Read once, checked and returned: a sweep may change them meanwhile."""
     document = read_verified(folder, RunId.at(folder))
-    contents = {name: (folder / name).read_bytes() for name in (*document["sha256"], records.RUN)}
-    for name, checksum in document["sha256"].items():
-        if hashlib.sha256(contents[name]).hexdigest() != checksum:
+    if small.is_small(folder) and not without_checkpoint:
+        raise UserError(small.without_checkpoint(folder, document["cell"], document["seed"]))
+    checksums = document["sha256"]
+    names = [name for name in checksums if not (without_checkpoint and name == records.CHECKPOINT)]
+    contents = {name: records.read_bytes(folder / name) for name in names}
+    for name, content in contents.items():
+        if hashlib.sha256(content).hexdigest() != checksums[name]:
             raise UserError(f"{folder / name} is being changed")
-    return contents
+    return {**contents, records.RUN: (folder / records.RUN).read_bytes()}
 
 
-def record(wanted: Mapping[str, str], where: Setup) -> None:
-    """Put these files into the default remote, then make dvc.lock name exactly these.
+def record(wanted: Mapping[str, str], where: Setup, suite: str = PAPER) -> None:
+    """Put these files into the default remote, then make dvc.lock name exactly these for the suite.
 
     In this order, so that a process killed in between leaves the old dvc.lock and some unused objects.
     """
@@ -154,13 +194,16 @@ def record(wanted: Mapping[str, str], where: Setup) -> None:
     if where.in_git:
         _store_in_git({**dict.fromkeys(wanted.values(), ""), name: ""}, wanted, where)
     with _file_lock(Path(".dvc/tmp/lock")):  # DVC's own lock: a running DVC command would write the old dvc.lock back.
-        objects.write_lock(name, wanted, where)
+        objects.write_lock(name, wanted, where, suite)
+    with disk_errors(objects.runs_folder(suite)):
+        objects.runs_folder(suite).mkdir(parents=True, exist_ok=True)  # DVC misses a folder that holds nothing, too.
     if not where.in_git:
         for md5 in set(wanted.values()):  # DVC pushes from its cache, and shipped runs may be in artifacts/ only.
             if (stored := objects.find(md5, where)) is not None:
                 objects.put(where.cache, md5, stored)
-        _dvc("push", STAGE)
-        states: dict[str, str] = json.loads(_dvc("status", "--cloud", "--json", STAGE) or "{}")
+        stage = TRACKED[suite].stage
+        _dvc("push", stage)
+        states: dict[str, str] = json.loads(_dvc("status", "--cloud", "--json", stage) or "{}")
         absent = [path for path, state in states.items() if state in ("new", "missing")]
         if absent:
             raise UserError(f"{len(absent)} files are not in DVC's remote {where.remote}, e.g. {absent[0]}: save again")
@@ -203,26 +246,34 @@ def _refuse_if_too_large(added: Sequence[str], wanted: Mapping[str, str], where:
     )
 
 
-def _stage_in_git(message: str, wanted: Mapping[str, str], where: Setup, suite: config.Suite) -> list[str]:
-    """Stage dvc.lock, manifest, tables and objects in git or, with a message, commit them; lines to print.
+def _stage_in_git(message: str, saved: Sequence[tuple[config.Suite, Listing]], where: Setup) -> list[str]:
+    """Stage dvc.lock, manifests, tables and objects in git or, with a message, commit them; lines to print.
 
     Objects are named one by one: other changes in artifacts/ are not staged. Tables are staged only where all saved
     runs are here: others would have gaps that the committed ones do not have.
     """
     if not Path(".git").exists():
         return ["no git here: nothing staged"]
-    root = layout.suite_root(TRACKED)
     notes = []
-    shown = [objects.LOCK, manifest.manifest_path(TRACKED)]
-    if away := guard.not_pulled(suite):
-        notes.append(f"tables not staged: {len(away)} runs are not here (`fp3o pull`, then `snakemake available`)")
-    else:
-        shown += [root / name for name in ("metrics.json", "curves", "scorecard.json", "tables", "cost", "cost.csv")]
+    shown = [objects.LOCK]
+    stored: set[str] = set()
+    for suite, wanted in saved:
+        stored |= {*wanted.values(), objects.listing_of(wanted)}
+        root = layout.suite_root(suite.name)
+        if not wanted and suite.name != PAPER:
+            continue  # Never saved: what lies there is its user's.
+        shown.append(manifest.manifest_path(suite.name))
+        if away := guard.not_pulled(suite):
+            about = "" if suite.name == PAPER else f" --config suite={suite.name}"
+            notes.append(
+                f"tables not staged: {len(away)} runs are not here (`fp3o pull`, then `snakemake available{about}`)"
+            )
+        else:
+            shown += [root / name for name in TABLES]
     shown = [path for path in shown if path.exists()]
     paths = list(shown)
     if where.in_git:
-        name = objects.listing_name(objects.lock_text())
-        paths += [objects.object_path(STORE, md5) for md5 in sorted({*wanted.values(), str(name)})]
+        paths += [objects.object_path(STORE, name) for name in sorted(stored)]
         shown.append(STORE)
     text = " ".join(str(path) for path in shown)
     git(["add"], paths)
@@ -274,7 +325,7 @@ def _dvc(*arguments: str) -> str:
 # --- pull ----------------------------------------------------------------------------------------------------------
 
 
-def pull(patterns: Sequence[str] = ()) -> Outcome:
+def pull(patterns: Sequence[str] = (), suites: Sequence[str] = tuple(TRACKED)) -> Outcome:
     """Get the saved runs of these cells (default: all) that are not here, every file checked against dvc.lock.
 
     Never removes or replaces a file: a run with a file that differs from the saved one is left as it is. A run of which
@@ -282,50 +333,72 @@ def pull(patterns: Sequence[str] = ()) -> Outcome:
     """
     with alone():
         where = objects.setup()
-        listing = locked_listing(where)
-        runs = _locked_runs(listing, patterns)
-        root = objects.runs_folder()
-        absent: dict[str, dict[str, str]] = {}
-        different: list[str] = []
-        for run, files in track(runs.items(), "comparing with what is here", "runs"):
-            contents = {name: _content(root / run / name) for name in files}
-            if any(content is not None and objects.md5_of(content) != files[n] for n, content in contents.items()):
-                different.append(run)
-            elif None in contents.values():
-                absent[run] = {name: md5 for name, md5 in files.items() if contents[name] is None}
+        listings = {suite: locked_listing(where, suite) for suite in suites}
+        runs = _locked_runs(listings, patterns)
+        absent: dict[Path, dict[str, str]] = {}
+        different: list[Path] = []
+        for folder, files in track(runs.items(), "comparing with what is here", "runs"):
+            missing = _not_here(folder, files)
+            if missing is None:
+                different.append(folder)
+            elif missing:
+                absent[folder] = missing
         if not where.in_git:
             _fetch(absent, where)
         problems = []
         brought = 0
-        for run, files in track(absent.items(), "bringing runs", "runs"):
-            missing = _bring(root / run, files, where)
-            problems += missing
-            brought += not missing
-        content = objects.listing_bytes(listing)
-        objects.put(where.cache, f"{objects.md5_of(content)}.dir", content)  # For `dvc status`.
+        for folder, files in track(absent.items(), "bringing runs", "runs"):
+            damaged = _bring(folder, files, where)
+            problems += damaged
+            brought += not damaged
+        for suite, listing in listings.items():  # For `dvc status`.
+            objects.put(where.cache, objects.listing_of(listing), objects.listing_bytes(listing))
+            with disk_errors(objects.runs_folder(suite)):
+                objects.runs_folder(suite).mkdir(parents=True, exist_ok=True)
     lines = [f"{brought} runs brought, {len(runs) - len(absent) - len(different)} were here"]
     if different:
         lines.append(f"{len(different)} runs differ from the saved ones and were left as they are, e.g. {different[0]}")
     return Outcome(lines, problems)
 
 
-def _locked_runs(listing: Listing, patterns: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Run → file → md5, for the runs whose cell fits one of the patterns (none: all runs)."""
-    runs: dict[str, dict[str, str]] = {}
+def _locked_runs(listings: Mapping[str, Listing], patterns: Sequence[str]) -> dict[Path, dict[str, str]]:
+    """Folder → file → md5, for the runs whose cell fits one of the patterns (none: all runs). listings: by suite."""
+    found: dict[Path, dict[str, str]] = {}
     fitting: set[str] = set()
-    prefix = f"{objects.runs_folder().as_posix()}/"
-    wanted = [pattern.removeprefix(prefix).rstrip("/") for pattern in patterns]
+    for suite, listing in listings.items():
+        root = objects.runs_folder(suite)
+        wanted = {pattern: pattern.removeprefix(f"{root.as_posix()}/").rstrip("/") for pattern in patterns}
+        for run, files in _by_run(listing).items():
+            fits = {full for full, p in wanted.items() if fnmatchcase(run, p) or fnmatchcase(run, f"{p}/*")}
+            fitting |= fits
+            if fits or not wanted:
+                found[root / run] = files
+    for pattern in patterns:
+        if pattern not in fitting:
+            cells = sorted({"/".join(path.split("/")[:4]) for listing in listings.values() for path in listing})
+            raise UserError(f"no saved run fits {pattern}; saved cells: {', '.join(cells) or 'none'}")
+    return found
+
+
+def _by_run(listing: Listing) -> dict[str, dict[str, str]]:
+    """Run → file → md5."""
+    runs: dict[str, dict[str, str]] = {}
     for path, md5 in listing.items():
         run, _, name = path.rpartition("/")
-        fits = {p for p in wanted if fnmatchcase(run, p) or fnmatchcase(run, f"{p}/*")}
-        fitting |= fits
-        if fits or not wanted:
-            runs.setdefault(run, {})[name] = md5
-    for pattern in wanted:
-        if pattern not in fitting:
-            cells = sorted({"/".join(path.split("/")[:4]) for path in listing})
-            raise UserError(f"no saved run fits {pattern}; saved cells: {', '.join(cells) or 'none'}")
+        runs.setdefault(run, {})[name] = md5
     return runs
+
+
+def _not_here(folder: Path, files: Mapping[str, str]) -> dict[str, str] | None:
+    """Those of a saved run's files that its folder lacks; None where it has a file that differs from the saved one.
+
+    A plain file stands for the compressed one that was saved if run.json, which has its checksum, is the saved one.
+    """
+    here = {name: objects.md5_of(content) for name in files if (content := _content(folder / name)) is not None}
+    plain = {name for name in files.keys() - here if (folder / name.removesuffix(records.COMPRESSED)).exists()}
+    if any(files[name] != md5 for name, md5 in here.items()) or (plain and records.RUN not in here):
+        return None
+    return {name: md5 for name, md5 in files.items() if name not in here and name not in plain}
 
 
 def _content(path: Path) -> bytes | None:
@@ -335,11 +408,11 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _fetch(absent: Mapping[str, Mapping[str, str]], where: Setup) -> None:
+def _fetch(absent: Mapping[Path, Mapping[str, str]], where: Setup) -> None:
     """Let DVC fetch from its remote the objects that are missing on this machine."""
-    lacking = [run for run, files in absent.items() if any(objects.find(md5, where) is None for md5 in files.values())]
+    lacking = [folder for folder, files in absent.items() if not _on_this_machine(files, where)]
     if lacking:
-        _dvc("fetch", *(str(objects.runs_folder() / run) for run in lacking))
+        _dvc("fetch", *map(str, lacking))
 
 
 def _bring(folder: Path, files: Mapping[str, str], where: Setup) -> list[str]:

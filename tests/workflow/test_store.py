@@ -26,10 +26,10 @@ RUNS = 30
 FILES = 4 * RUNS
 
 
-def publish(cell: str, seed: int, ended: str = "2026-01-01T00:00:00Z", **settings: str) -> Path:
+def publish(cell: str, seed: int, ended: str = "2026-01-01T00:00:00Z", suite: str = "paper", **settings: str) -> Path:
     """A finished run in the checkout of the current folder, as the trainer would leave it."""
-    plan = config.resolve(config.Cell.parse(cell), settings, config.load_suite("paper"))
-    folder = layout.run_directory(objects.runs_folder(), plan, seed)
+    plan = config.resolve(config.Cell.parse(cell), settings, config.load_suite(suite))
+    folder = layout.run_directory(objects.runs_folder(suite), plan, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAKE_ENDED", ended)
         document = fake_trainer.write_files(folder, plan, seed, (seed,), 0)
@@ -70,9 +70,9 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def locked() -> dict[str, str]:
+def locked(suite: str = "paper") -> dict[str, str]:
     """What dvc.lock lists."""
-    found = objects.listing(objects.listing_name(objects.lock_text()), objects.setup())
+    found = objects.listing(objects.listing_name(objects.lock_text(), suite), objects.setup())
     assert found is not None
     return found
 
@@ -81,9 +81,9 @@ def stored() -> set[Path]:
     return set(Path("artifacts").glob("files/md5/??/*"))
 
 
-def here() -> dict[str, bytes]:
-    """Every file below results/paper/runs."""
-    root = objects.runs_folder()
+def here(suite: str = "paper") -> dict[str, bytes]:
+    """Every file below results/<suite>/runs."""
+    root = objects.runs_folder(suite)
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
@@ -374,7 +374,7 @@ def test_a_listing_cannot_write_elsewhere(clone: Path) -> None:
     name = f"{objects.md5_of(content)}.dir"
     objects.put(objects.STORE, name, content)
     objects.write_lock(name, {}, objects.setup())
-    with pytest.raises(UserError, match="is no file below results/paper/runs"):
+    with pytest.raises(UserError, match="is no file below a suite's runs"):
         store.pull()
     assert not (clone.parent / "outside").exists()
 

@@ -13,6 +13,7 @@ if os.path.isdir(os.path.join(workflow.basedir, "fp3o")):  # A checkout; an inst
 from fp3o.config import data_root, load_suite, resolve
 from fp3o.errors import UserError
 from fp3o.runs import layout
+from fp3o.runs.small import is_small
 from fp3o.workflow import code, cost, guard, jobs, machine, manifest
 from fp3o.workflow.blocks import Sweep, plans_digest
 from fp3o.workflow.options import checked_options
@@ -106,9 +107,14 @@ def run_of_film(cell):
     return layout.run_directory(Path(ROOT) / "runs", plan, seeds[0])
 
 
+def has_film(cell):
+    """Whether the run will be there, with the checkpoint that plays."""
+    run = run_of_film(cell)
+    return not is_small(run) and (not sweep.available or (run / "run.json").exists())
+
+
 def films(wildcards):
-    cells = [cell for cell in suite.films if not sweep.available or (run_of_film(cell) / "run.json").exists()]
-    return [f"{ROOT}/films/{cell}.webp" for cell in cells]
+    return [f"{ROOT}/films/{cell}.webp" for cell in suite.films if has_film(cell)]
 
 
 def plan_of_cell(wildcards):

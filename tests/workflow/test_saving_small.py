@@ -1,0 +1,243 @@
+"""The preview is saved small: compressed, without checkpoints, and read like any other run; nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from command import call
+from test_store import (  # type: ignore[import-not-found]  # pytest finds it beside this file
+    CELL,
+    RUNS,
+    clone,
+    dvc,
+    git,
+    here,
+    locked,
+    origin,
+    publish,
+    stored,
+)
+
+import fp3o
+from fp3o import config
+from fp3o.errors import UserError
+from fp3o.runs import records
+from fp3o.runs.small import is_small, packed
+from fp3o.statistics import published, scorecard, tables
+from fp3o.statistics.suites import SuiteRuns
+from fp3o.statistics.table_text import to_csv, to_latex, to_markdown
+from fp3o.workflow import guard, manifest, objects, status, store
+from fp3o.workflow.blocks import Sweep
+from fp3o.workflow.prune import prune
+
+__all__ = ["clone", "origin"]
+
+OTHER = "smac/3s5z/full/happo"
+ROOT = Path("results/preview/runs")
+FILES = {"evaluations.csv.xz", "iterations.csv.xz", "run.json"}
+
+
+@pytest.fixture
+def full(clone: Path) -> dict[str, bytes]:
+    """Two cells of the preview trained, saved and committed; the files that the trainer left, which are still there."""
+    for cell in (CELL, OTHER):
+        for seed in range(5):
+            publish(cell, seed, suite="preview")
+    before = here("preview")
+    assert store.save("Preview", ["preview"]).problems == []
+    assert here("preview") == before
+    return before
+
+
+@pytest.fixture
+def small(full: dict[str, bytes]) -> Path:
+    """The same where they were pulled: the folder of a run."""
+    shutil.rmtree(ROOT)
+    shutil.rmtree(".dvc/cache")
+    store.pull(suites=["preview"])
+    return next(ROOT.glob(f"{CELL}/*/seed-0"))
+
+
+def suite() -> config.Suite:
+    return config.load_suite("preview")
+
+
+def test_what_is_saved_and_what_the_manifest_says(full: dict[str, bytes]) -> None:
+    saved = locked("preview")
+    assert {path.rpartition("/")[2] for path in saved} == FILES
+    assert len(saved) == 10 * len(FILES)
+    assert len(locked()) == 4 * RUNS
+    assert git("status", "--short") == ""
+    committed = set(git("ls-files", "artifacts").split())
+    assert {str(objects.object_path(objects.STORE, md5)) for md5 in saved.values()} <= committed
+    shown = json.loads(manifest.manifest_path("preview").read_bytes())["runs"].values()
+    assert {entry["saved"] for entry in shown} == {"without checkpoint"}
+    assert all("checkpoint.safetensors" in entry["sha256"] for entry in shown)  # to be held against, if trained again
+    assert not any("saved" in entry for entry in manifest.manifest(config.load_suite("paper"))["runs"].values())
+
+
+def test_numbers_are_read_as_if_it_were_whole(full: dict[str, bytes], small: Path) -> None:
+    assert {path.name for path in small.iterdir()} == FILES
+    run = fp3o.Run(small)
+    plain = {name: full[f"{small.relative_to(ROOT)}/{name}"] for name in ("evaluations.csv", "iterations.csv")}
+    assert {name: records.read_bytes(small / name) for name in plain} == plain
+    assert run.evaluations["return"].size
+    assert run.iterations["entropy"].tolist() == [0.5]
+    assert status.damaged("preview") == (10, [])
+    sweep = Sweep(suite(), available=True)
+    assert len(sweep.needs([CELL, OTHER])) == 10
+    assert sweep.missing == {}
+    before = manifest.manifest_path("preview").read_bytes()
+    manifest.main(["manifest", "--suite", "preview"])
+    assert manifest.manifest_path("preview").read_bytes() == before
+    assert call("train", CELL, "--suite", "preview") == 0  # finished: nothing to do
+
+
+def test_its_tables_compare_its_algorithms_and_nothing_published(small: Path) -> None:
+    data = SuiteRuns(suite(), ROOT)
+    table = tables.build(data, suite().artefact("table-smac"))
+    fp3o_, happo = table.entries
+    assert happo.paired is not None
+    assert (fp3o_.published, happo.published) == (None, None)
+    for text in (to_markdown(table), to_latex(table), to_csv(table)):
+        assert published.scores()[CELL].text not in text
+        assert "not compared" not in text
+    assert f"difference to {config.algorithm_title('fp3o')}" in to_markdown(table)
+    card = scorecard.scorecard(data)
+    assert (card["claims"], card["published_cells"], card["verdicts"]) == ([], 0, {})
+    assert card["between_algorithms"][0]["rows"] == ["smac/3s5z/full"]
+
+
+def test_what_needs_the_checkpoint_says_so(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = f"`fp3o train {CELL} --suite preview --seeds 0 --replace` trains it again"
+    for arguments in (["evaluate", str(small)], ["render", str(small), "--out", "film.webp"]):
+        assert call(*arguments) == 2
+        assert capsys.readouterr().err == f"fp3o: {small} was saved without its checkpoint; {command}\n"
+    with pytest.raises(UserError, match="was saved without its checkpoint"):
+        fp3o.Run(small).team()
+
+
+def test_a_damaged_or_incomplete_run_is_still_refused(full: dict[str, bytes], small: Path) -> None:
+    (small / "iterations.csv.xz").write_bytes((small / "iterations.csv.xz").read_bytes()[:-8])
+    small.with_name("seed-1").joinpath("evaluations.csv.xz").unlink()
+    altered = small.with_name("seed-2")
+    (altered / "evaluations.csv.xz").write_bytes((small / "evaluations.csv.xz").read_bytes())
+    lost = publish(CELL, 3, suite="preview")
+    for path in lost.glob("*.xz"):
+        path.unlink()
+    (lost / "checkpoint.safetensors").unlink()
+    count, problems = status.damaged("preview")
+    assert count == 10
+    assert len(problems) == 4
+    assert "iterations.csv.xz: damaged" in problems[0]
+    assert "seed-1 has run.json but no evaluations.csv" in problems[1]
+    assert "does not match run.json" in problems[2]
+    assert "seed-3 has run.json but no checkpoint.safetensors" in problems[3]
+    before = locked("preview")
+    assert len(store.save().problems) == 4
+    assert locked("preview") == before
+
+
+def test_saving_again_changes_nothing_however_it_is_compressed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = (locked("preview"), stored())
+    monkeypatch.setattr("fp3o.runs.small.packed", lambda contents: pytest.fail("compressed again"))
+    assert store.save().problems == []
+    assert (locked("preview"), stored()) == before
+    assert git("status", "--short") == ""
+
+
+def test_a_trained_run_is_not_touched_by_a_pull(full: dict[str, bytes]) -> None:
+    half = next(ROOT.glob(f"{CELL}/*/seed-4"))
+    (half / "run.json").unlink()  # a training is just writing it
+    shutil.rmtree(half.with_name("seed-3"))
+    before = here("preview")
+    lines, problems = store.pull(suites=["preview"])
+    assert problems == []
+    assert lines[0] == "1 runs brought, 8 were here"
+    assert "1 runs differ" in lines[1]
+    assert is_small(half.with_name("seed-3"))
+    assert before.items() <= here("preview").items()
+    assert len(here("preview")) == len(before) + len(FILES)
+
+
+def test_a_pull_brings_both_suites(full: dict[str, bytes]) -> None:
+    shutil.rmtree(ROOT)
+    assert store.pull([f"{ROOT}/{OTHER}", "mamujoco"]).lines == ["25 runs brought, 0 were here"]
+    assert store.pull().lines == [f"{RUNS + 10 - 25} runs brought, 25 were here"]
+    assert call("pull", "--suite", "quick") == 2
+    with pytest.raises(UserError, match="no saved run fits mamujoco"):
+        store.pull(["mamujoco"], ["preview"])
+
+
+def test_the_paper_is_not_saved_without_checkpoints(clone: Path) -> None:
+    folder = publish(CELL, 0, ended="2026-02-02T00:00:00Z")
+    contents = {path.name: path.read_bytes() for path in folder.iterdir()}
+    shutil.rmtree(folder)
+    folder.mkdir()
+    for name, content in packed(contents).items():
+        (folder / name).write_bytes(content)
+    before = locked()
+    (problem,) = store.save().problems
+    assert problem.startswith(f"not saved: {folder} was saved without its checkpoint")
+    assert locked() == before
+
+
+def test_pruning_one_suite_keeps_what_the_other_needs(full: dict[str, bytes]) -> None:
+    none = objects.object_path(objects.STORE, objects.listing_of({}))  # the preview's list before anything was saved
+    assert prune(config.load_suite("paper"), delete=True) == [f"{none} (0.0 MB)"]
+    assert prune(suite(), delete=True) == []
+    for seed in range(5):
+        publish(CELL, seed, ended="2025-01-01T00:00:00Z", suite="preview", clip="0.3")
+    store.save("Old ones")
+    assert len(locked("preview")) == 15 * len(FILES)
+    assert len([line for line in prune(suite(), delete=True) if line.startswith(str(ROOT))]) == 5
+    assert len(locked("preview")) == 10 * len(FILES)
+    store.save("Without")
+    prune(suite(), delete=True)
+    for md5 in (*locked().values(), *locked("preview").values()):
+        assert objects.object_path(objects.STORE, md5).is_file()
+
+
+def test_the_guard_knows_the_preview_once_it_is_saved(clone: Path) -> None:
+    plan, _ = suite().run(CELL)
+    folder = publish(CELL, 0, suite="preview")
+    manifest.main(["manifest", "--suite", "preview"])
+    shutil.rmtree(folder)
+    guard.check_training("preview", plan, [0])  # nowhere saved, so to be trained
+    publish(CELL, 0, suite="preview")
+    store.save()
+    shutil.rmtree(folder)
+    with pytest.raises(UserError, match=r"seeds 0 of .* are in DVC and not here: `fp3o pull"):
+        guard.check_training("preview", plan, [0])
+
+
+@pytest.mark.workflow
+def test_a_film_waits_for_a_run_with_its_checkpoint(small: Path) -> None:
+    with Path("benchmarks/suites/preview.yaml").open("a") as file:
+        file.write(f"films: [{CELL}]\n")
+
+    def planned() -> str:
+        command = ["snakemake", "available", "-n", "--config", "suite=preview"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    shown = planned()
+    assert "rule html:" in shown
+    assert "rule film:" not in shown
+    assert "rule train:" not in shown
+    shutil.rmtree(small)
+    publish(CELL, 0, suite="preview")
+    assert "rule film:" in planned()
+
+
+@pytest.mark.workflow
+def test_dvc_brings_the_same_files(small: Path, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = here("preview")
+    git("clone", "--quiet", str(clone), str(tmp_path / "other"))
+    monkeypatch.chdir(tmp_path / "other")
+    dvc("pull", "--quiet")
+    assert here("preview") == wanted
+    assert "up to date" in dvc("status")
