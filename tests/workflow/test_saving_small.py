@@ -41,16 +41,28 @@ ROOT = Path("results/preview/runs")
 FILES = {"evaluations.csv.xz", "iterations.csv.xz", "run.json"}
 
 
+@pytest.fixture(scope="module")
+def shipped(origin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone where two cells of the preview were trained, saved and committed. Copied, never used."""
+    folder = tmp_path_factory.mktemp("shipped") / "clone"
+    git("clone", "--quiet", str(origin), str(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for cell in (CELL, OTHER):
+            for seed in range(5):
+                publish(cell, seed, suite="preview")
+        before = here("preview")
+        assert store.save("Preview", ["preview"]).problems == []
+        assert here("preview") == before
+    return folder
+
+
 @pytest.fixture
-def full(clone: Path) -> dict[str, bytes]:
-    """Two cells of the preview trained, saved and committed; the files that the trainer left, which are still there."""
-    for cell in (CELL, OTHER):
-        for seed in range(5):
-            publish(cell, seed, suite="preview")
-    before = here("preview")
-    assert store.save("Preview", ["preview"]).problems == []
-    assert here("preview") == before
-    return before
+def full(shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """The current folder: that clone. The files that the trainer left, which are still there."""
+    shutil.copytree(shipped, tmp_path / "clone", symlinks=True)
+    monkeypatch.chdir(tmp_path / "clone")
+    return here("preview")
 
 
 @pytest.fixture
@@ -234,9 +246,9 @@ def test_a_film_waits_for_a_run_with_its_checkpoint(small: Path) -> None:
 
 
 @pytest.mark.workflow
-def test_dvc_brings_the_same_files(small: Path, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dvc_brings_the_same_files(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = here("preview")
-    git("clone", "--quiet", str(clone), str(tmp_path / "other"))
+    git("clone", "--quiet", ".", str(tmp_path / "other"))
     monkeypatch.chdir(tmp_path / "other")
     dvc("pull", "--quiet")
     assert here("preview") == wanted
