@@ -64,7 +64,7 @@ kernels: setup
 	$(BIN)/python tests/compile_kernels.py
 
 # Every domain and every rule with the real trainer: training, tables, figures, report.
-smoke: setup
+smoke: kernels
 	$(BIN)/snakemake --workflow-profile profiles/smoke
 	$(BIN)/fp3o status --suite smoke
 
