@@ -31,16 +31,16 @@ def cache_folder(package: Path) -> str:
     return str(folder_for(package, f"numba-{digest}", os.environ.get("NUMBA_CACHE_DIR")) or "")
 
 
-def compiled(function: Function, parallel: bool = False) -> Function:
+def compiled(function: Function, parallel: bool = False, counts: bool = True) -> Function:
     """Compile on first use. Without fastmath, so that results are reproducible bit for bit. Division by zero is not
-    checked (numba's error model "numpy"): the engines never divide by zero."""
+    checked (numba's error model "numpy"): the engines never divide by zero. counts: see `uncounted`."""
     folder = cache_folder(Path(function.__code__.co_filename).parent)
     before = settings.CACHE_DIR
     # numba looks the folder up when a function is decorated; other packages' functions keep theirs.
     settings.CACHE_DIR = folder or before
     try:
-        jit = numba.njit(nogil=True, cache=bool(folder), error_model="numpy", parallel=parallel)
-        return cast(Function, jit(function))
+        options: dict[str, Any] = {"error_model": "numpy", "parallel": parallel, "_nrt": counts}
+        return cast(Function, numba.njit(nogil=True, cache=bool(folder), **options)(function))
     finally:
         settings.CACHE_DIR = before
 
@@ -48,6 +48,13 @@ def compiled(function: Function, parallel: bool = False) -> Function:
 def in_parallel(function: Function) -> Function:
     """Like `compiled`, with the iterations of prange loops spread over the threads of `use_threads`."""
     return compiled(function, parallel=True)
+
+
+def uncounted(function: Function) -> Function:
+    """Like `compiled`, without numba's reference counts of arrays; such a function, with all that it calls, may not
+    make arrays. Counting takes a locked memory access wherever an array is taken out of a tuple: half of the time of
+    an engine whose tables are tuples of arrays."""
+    return compiled(function, counts=False)
 
 
 @contextlib.contextmanager

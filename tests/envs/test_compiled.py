@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fp3o.envs import compiled, mamujoco, smac
+from fp3o.envs.smac import kernel, layouts
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,3 +52,15 @@ def test_engines_need_no_folder_to_write_in(tmp_path: Path) -> None:
         [sys.executable, "-c", script], env={**kept, **home}, check=True, cwd=tmp_path, capture_output=True, text=True
     )
     assert Path(done.stdout.strip()).is_relative_to(tmp_path)
+
+
+def test_battles_are_played_without_counting_references() -> None:
+    """One counted function among those that a battle calls would cost more time than its work."""
+    options = {
+        name: value.targetoptions
+        for module in (kernel, layouts)
+        for name, value in vars(module).items()
+        if hasattr(value, "targetoptions")
+    }
+    own = {name: option for name, option in options.items() if option.get("inline") != "always"}
+    assert {name for name, option in own.items() if option["_nrt"]} == {"make_work", "run_slots", "run_ranges"}

@@ -11,6 +11,7 @@ import pytest
 from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Snapshot, Transition, slot_seeds
 from fp3o.envs.options import SmacOptions
+from fp3o.envs.smac import layouts
 from fp3o.envs.smac.scenarios import SCENARIOS
 from fp3o.errors import UserError
 
@@ -243,3 +244,9 @@ def test_identity_names_engine_and_data() -> None:
     two = make("smac", "3m", 1, options=SmacOptions(profile="legacy")).identity()
     assert one["engine"] == "embedded"
     assert one["unit_data"] != two["unit_data"]
+
+
+def test_squares_are_compared_with_shooting_range_as_their_roots_are() -> None:
+    for kind in (np.float32, np.float64):
+        limit = kind(layouts.SHOOT * layouts.SHOOT)
+        assert np.sqrt(limit) == layouts.SHOOT < np.sqrt(np.nextafter(limit, kind(100)))

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.compiled import compiled
+from fp3o.envs.compiled import uncounted
 from fp3o.envs.smac.scenarios import Scenario
 from fp3o.envs.smac.units import KINDS, table
 
@@ -89,7 +89,7 @@ def max_reward(scenario: Scenario, profile: str = "liberty") -> float:
     return DEATH_REWARD * scenario.opponents + WIN_REWARD + units
 
 
-@compiled
+@uncounted
 def write_available(encoding: Encoding, x: Array, y: Array, alive: Array, pathing: Array, available: Array) -> None:
     """Write legal actions [A, D]. Coordinates are rounded toward zero, as by smac's int(): −0.7 is in cell 0."""
     for a in range(encoding.agents):
@@ -106,10 +106,11 @@ def write_available(encoding: Encoding, x: Array, y: Array, alive: Array, pathin
         for j in range(encoding.opponents):
             u = encoding.agents + j
             dx, dy = float(x[u]) - float(x[a]), float(y[u]) - float(y[a])
-            available[a, ATTACK + j] = alive[u] and math.sqrt(dx * dx + dy * dy) <= SHOOT
+            # As exact as comparing the root: that of the next number after 36 is rounded to more than 6.
+            available[a, ATTACK + j] = alive[u] and dx * dx + dy * dy <= SHOOT * SHOOT
 
 
-@compiled
+@uncounted
 def write_features(
     encoding: Encoding,
     kind: Array,
@@ -296,10 +297,11 @@ def write_features(
             if last_action[a] >= 0:
                 state[0, s + a * actions + last_action[a]] = 1.0
         for a in range(1, n):
-            state[a, :] = state[0, :]
+            for i in range(state.shape[1]):
+                state[a, i] = state[0, i]
 
 
-@compiled
+@uncounted
 def outcome(agents: int, alive: Array) -> int:
     """0 not decided, 1 won, 2 lost, 3 no unit left on either side (the battle ends, but is not won)."""
     allies, enemies = 0, 0
@@ -318,7 +320,7 @@ def outcome(agents: int, alive: Array) -> int:
     return 0
 
 
-@compiled
+@uncounted
 def settle(
     best: float, agents: int, vitality: Array, health: Array, shield: Array, alive_before: Array, alive: Array
 ) -> tuple[float, int]:
@@ -349,7 +351,7 @@ def agent_order(encoding: Encoding, kind: Array, x: Array, y: Array) -> Array:
     return np.lexsort((y, x, encoding.ally_bit[kind]))
 
 
-@compiled
+@uncounted
 def move_goal(action: int, x: float, y: float) -> tuple[float, float]:
     """The goal of a unit at (x, y) for a move action."""
     if action == NORTH:
