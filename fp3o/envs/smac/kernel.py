@@ -432,7 +432,12 @@ def choose_targets(
         for v in range(first, last):
             if not b.alive[v]:
                 continue
-            gap = length(b.x[v] - b.x[u], b.y[v] - b.y[u]) - rules.radius[u] - rules.radius[v]
+            dx, dy = b.x[v] - b.x[u], b.y[v] - b.y[u]
+            if v != t:  # rule out without a root what is out of scan range, or further away than the best so far
+                far = max(min(rules.scan[u], best_score) + rules.radius[u] + rules.radius[v] + ROUNDING, ZERO)
+                if dx * dx + dy * dy > far * far:
+                    continue
+            gap = length(dx, dy) - rules.radius[u] - rules.radius[v]
             if rules.scripted[u] and gap > rules.scan[u] and (v != t or gap > rules.scan[u] + LEASH):
                 continue
             score = gap
@@ -614,6 +619,9 @@ def steer(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, w: Work)
         best = 0
         best_x, best_y = ahead_x, ahead_y
         for turn in range(HEADING_COS.shape[0]):
+            bonus = s.side_bonus if turn > 0 and (turn % 2 == 1) == (b.side[u] > 0) else ZERO
+            if HEADING_COS[turn] + bonus <= best_score:
+                continue  # not even if nothing is in its way: loads only lower a score
             heading_x = ahead_x * HEADING_COS[turn] - ahead_y * HEADING_SIN[turn]
             heading_y = ahead_x * HEADING_SIN[turn] + ahead_y * HEADING_COS[turn]
             look_x, look_y = s.look_ahead * heading_x, s.look_ahead * heading_y
@@ -626,9 +634,7 @@ def steer(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, w: Work)
                 load += w.block_load[i] if ahead & touches else ZERO
             if turn > 0 and not walkable(ground.walkable, rules.layer[u], x + look_x, y + look_y):
                 load += s.attacker_load
-            score = HEADING_COS[turn] - load
-            if turn > 0 and (turn % 2 == 1) == (b.side[u] > 0):
-                score += s.side_bonus
+            score = HEADING_COS[turn] - load + bonus
             if score > best_score:
                 best_score = score
                 best = turn
