@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -457,20 +457,30 @@ def test_check_env_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[tuple[Any, ...]] = []
 
-    def prune(suite: Any, delete: bool) -> list[str]:
-        asked.append((suite.name, delete))
+    def prune(suite: Any, delete: bool, kept: bool) -> list[str]:
+        asked.append((suite.name, delete, kept))
         return ["an old run"] if delete else []
 
+    def save(message: str, suites: Sequence[str]) -> store.Outcome:
+        return store.Outcome([f"saved {message} of {' and '.join(suites)}"], [])
+
+    def pull(cells: Sequence[str], suites: Sequence[str]) -> store.Outcome:
+        return store.Outcome([f"pulled {' and '.join(cells)} of {' and '.join(suites)}"], ["an object is damaged"])
+
     monkeypatch.setattr(prune_module, "prune", prune)
-    monkeypatch.setattr(store, "save", lambda message: store.Outcome([f"saved {message}"], []))
-    monkeypatch.setattr(store, "pull", lambda cells: store.Outcome([f"pulled {cells}"], ["an object is damaged"]))
+    monkeypatch.setattr(store, "save", save)
+    monkeypatch.setattr(store, "pull", pull)
     assert call("prune", "--suite", "quick") == 0
     assert call("prune", "--delete") == 0
+    assert call("prune", "--delete", "--kept") == 0
     assert call("save", "-m", "all of it") == 0
-    assert call("pull", "smac", "mpe/*") == 1
-    assert asked == [("quick", False), ("paper", True)]
+    assert call("pull", "smac", "mpe/*", "--suite", "preview") == 1
+    assert asked == [("quick", False, False), ("paper", True, False), ("paper", True, True)]
     shown = capsys.readouterr()
-    assert shown.out == "nothing to prune\nan old run\nsaved all of it\npulled ('smac', 'mpe/*')\n"
+    assert shown.out.splitlines() == [
+        *("nothing to prune", "an old run", "an old run"),
+        *("saved all of it of paper and preview", "pulled smac and mpe/* of preview"),
+    ]
     assert shown.err == "fp3o: an object is damaged\n"
 
 

@@ -105,7 +105,7 @@ def test_all_algorithms_start_from_the_same_states(tmp_path: Path, monkeypatch: 
                 first.clear()
 
         first = [True]
-        trunks, heads, seeds, stream, iteration = arguments
+        trunks, heads, seeds, stream, iteration, *_ = arguments
         return real(self, trunks, heads, seeds, stream, iteration, watch)
 
     monkeypatch.setattr(Evaluator, "run", watched)
