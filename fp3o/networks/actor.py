@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fp3o.envs.interface import ActionSpec
+from fp3o.networks.products import sigmoid
 from fp3o.networks.sharing import Sharing
 from fp3o.networks.stacked import (
     ParameterLayout,
@@ -21,7 +22,6 @@ from fp3o.networks.stacked import (
     head,
     head_shapes,
     select,
-    sigmoid,
     trunk,
     trunk_shapes,
 )

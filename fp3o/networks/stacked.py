@@ -7,11 +7,13 @@ gradient norms, masks and checkpoints are a few operations whatever the number o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from fp3o.networks.products import linear
+from fp3o.networks.recurrent import gru
 
 Initialiser = Callable[[Tensor, torch.Generator], None]
 
@@ -88,52 +90,6 @@ def _flat_rows(owners: Tensor, rows: int) -> Tensor:
     return (owners + rows * torch.arange(len(owners), device=owners.device)[:, None]).flatten()
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x·W + b of every network: [R, P, rows, in] → [R, P, rows, out]."""
-    # Not baddbmm: it copies the bias to all rows first, and torch.compile cannot fuse that with what follows.
-    y = product(x.flatten(0, 1), weight.flatten(0, 1)).view(*x.shape[:-1], -1)
-    return y.add_(bias[:, :, None])
-
-
-def product(x: Tensor, weight: Tensor) -> Tensor:
-    """torch.bmm; on a GPU with a faster gradient of the weight (`split_product`)."""
-    return split_product(x, weight) if x.is_cuda else torch.bmm(x, weight)
-
-
-# A weight's gradient is one long sum over rows per network, and few networks leave most of a GPU idle. Summed in pieces
-# of at least this many rows, HalfCheetah's step under full sharing took 0.18 instead of 0.24 ms (5 seeds) and 0.24
-# instead of 0.33 ms (20 seeds) on an H200.
-ROWS_PER_PIECE, MOST_PIECES = 100, 32
-
-
-class _SplitProduct(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        return torch.bmm(x, weight)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        x, weight = ctx.saved_tensors
-        most = max(1, min(MOST_PIECES, x.shape[1] // ROWS_PER_PIECE))
-        pieces = next(n for n in range(most, 0, -1) if x.shape[1] % n == 0)
-        rows, gradients = (y.reshape(len(y) * pieces, -1, y.shape[2]) for y in (x, gradient))
-        partial = torch.bmm(rows.transpose(1, 2), gradients)
-        return torch.bmm(gradient, weight.transpose(1, 2)), partial.unflatten(0, (-1, pieces)).sum(1)
-
-
-def split_product(x: Tensor, weight: Tensor) -> Tensor:
-    """torch.bmm whose gradient of the weight is computed for pieces of the rows in parallel, then summed."""
-    result: Tensor = _SplitProduct.apply(x, weight)  # type: ignore[no-untyped-call]
-    return result
-
-
-def sigmoid(x: Tensor) -> Tensor:
-    """1/(1 + e⁻ˣ), computed by tanh. torch.sigmoid rounds the last few elements of an array differently from the
-    others, so a seed trained alone and the same seed trained beside others would differ in the last bit."""
-    return 0.5 * torch.tanh(0.5 * x) + 0.5
-
-
 def standardised(x: Tensor) -> Tensor:
     """Layer normalisation over features (ε = 1e-5) without its scale and shift: `folded` puts those into the next
     linear layer."""
@@ -207,12 +163,9 @@ def trunk(p: dict[str, Tensor], x: Tensor, hidden: Tensor | None, keep: Tensor |
         inputs = gate_inputs(p, x).unflatten(2, (-1, length))
         state = hidden.reshape(replicas, owners, -1, hidden.shape[-1])
         mask = keep.reshape(replicas, owners, -1, length)
-        outputs = []
-        for step in range(length):
-            state = gru_step(p, inputs[:, :, :, step], state * mask[:, :, :, step, None])
-            outputs.append(state)
-        hidden = state.reshape(replicas, agents, chunks, -1)
-        x = standardised(torch.stack(outputs, 3).flatten(2, 3))
+        outputs = gru(inputs, state, mask, p["gru.weight_hh"], p["gru.bias_hh"])
+        hidden = outputs[:, :, :, -1].reshape(replicas, agents, chunks, -1)
+        x = standardised(outputs.flatten(2, 3))
     else:
         x = _dense_layers(p, x)
     return x.reshape(replicas, agents, chunks, length, -1), hidden
@@ -227,17 +180,6 @@ def _dense_layers(p: dict[str, Tensor], x: Tensor) -> Tensor:
 def gate_inputs(p: dict[str, Tensor], x: Tensor) -> Tensor:
     """The GRU's gates' contributions from the input: [R, P, rows, in] → [R, P, rows, 3H]."""
     return linear(_dense_layers(p, x), p["gru.weight_ih"], p["gru.bias_ih"])
-
-
-def gru_step(p: dict[str, Tensor], inputs: Tensor, state: Tensor) -> Tensor:
-    """torch.nn.GRUCell; `inputs` [R, P, rows, 3H] are the gates' contributions from the input."""
-    recurrent = linear(state, p["gru.weight_hh"], p["gru.bias_hh"])
-    size = state.shape[-1]
-    input_gates, input_new = inputs.split((2 * size, size), -1)
-    hidden_gates, hidden_new = recurrent.split((2 * size, size), -1)
-    reset, update = sigmoid(input_gates + hidden_gates).chunk(2, -1)
-    new = torch.tanh(input_new + reset * hidden_new)
-    return new + update * (state - new)
 
 
 def head(p: dict[str, Tensor], name: str, features: Tensor, outputs: int) -> Tensor:

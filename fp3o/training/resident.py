@@ -1,4 +1,4 @@
-"""Policies that act, and critics that evaluate a rollout, on the learner's device instead of the CPU.
+"""Policies that act on the learner's device instead of the CPU, and critics with GRUs that evaluate a rollout.
 
 All tensors are at fixed addresses, so that a GPU can replay a step as one CUDA graph: one copy in, one graph, one copy
 out. The same classes also run without a graph, on any device.
@@ -18,7 +18,8 @@ from torch import Tensor
 from fp3o.envs.interface import Snapshot
 from fp3o.networks.actor import Actor
 from fp3o.networks.critic import Critic
-from fp3o.networks.stacked import gate_inputs, gru_step
+from fp3o.networks.recurrent import gru_step
+from fp3o.networks.stacked import gate_inputs
 from fp3o.training.graphs import capture
 from fp3o.training.policy import Policy
 from fp3o.training.step import Compiler
@@ -189,9 +190,9 @@ class Scan:
         steps: int,
         slots: int,
         device: torch.device,
-        compiler: Compiler = lambda function: function,
-        graph: bool = True,
+        graph: bool,
     ) -> None:
+        """graph: replay steps from a CUDA graph."""
         self.critic, self.steps, self.graph = critic, steps, graph
         agents, width = critic.sharing.agents, critic.hidden_size
         owners = 1 if critic.sharing.trunks == 1 else agents  # networks side by side, as `select` gives them
@@ -203,7 +204,6 @@ class Scan:
         self._states = torch.zeros(steps + 2, *rows, width, device=device)
         self._time = torch.zeros(1, dtype=torch.int64, device=device)
         self._weights: dict[str, Tensor] = {}
-        self._advance = compiler(advance)
         self._run: Callable[[], object] | None = None
 
     @torch.no_grad()
@@ -260,12 +260,7 @@ class Scan:
     @torch.no_grad()
     def step(self) -> None:
         """Compute the next state."""
-        state = self._advance(self._weights, self._inputs, self._keep, self._states, self._time)
+        now, mask, before = (x.index_select(0, self._time)[0] for x in (self._inputs, self._keep, self._states))
+        state = gru_step(self._weights["gru.weight_hh"], self._weights["gru.bias_hh"], now, before * mask)
         self._time.add_(1)
         self._states.index_copy_(0, self._time, state[None])
-
-
-def advance(weights: dict[str, Tensor], inputs: Tensor, keep: Tensor, states: Tensor, time: Tensor) -> Tensor:
-    """The GRU's state after step `time` [1], from the inputs, masks and states of all steps."""
-    now, mask, before = (x.index_select(0, time)[0] for x in (inputs, keep, states))
-    return gru_step(weights, now, before * mask)

@@ -14,8 +14,9 @@ from fp3o.config.sharings import SHARINGS
 from fp3o.envs.interface import ActionSpec
 from fp3o.networks.actor import Actor, Owners
 from fp3o.networks.critic import Critic
+from fp3o.networks.products import split_product
 from fp3o.networks.sharing import sharing
-from fp3o.networks.stacked import ParameterLayout, split_product
+from fp3o.networks.stacked import ParameterLayout
 from fp3o.training.update import initialise, networks
 
 REPLICAS, CHUNKS, LENGTH = 2, 4, 3

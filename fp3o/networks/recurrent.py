@@ -1,0 +1,162 @@
+"""GRUs of many networks at once: parameters [R, P, …], data [R, P, rows, …].
+
+Unrolled into a compiled program, ten steps forward and back were most of it, and compiling took minutes. So a sequence
+is an operator of its own, with its gradient written out, and the compiler does not look inside.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fp3o.networks.products import linear, sigmoid, sum_of_products
+
+KEPT = 5  # numbers per unit and step that the gradient needs
+
+
+def gru(inputs: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """States [R, P, C, L, H] after each step of C sequences of L steps, as torch.nn.GRU computes them.
+
+    inputs [R, P, C, L, 3H]: the gates' contributions from the input, in the order reset, update, new. state
+    [R, P, C, H]: before the first step. keep [R, P, C, L]: 0 where the state is reset before a step. weight
+    [R, P, H, 3H], bias [R, P, 3H]: recurrent.
+    """
+    if inputs.shape[3] == 1:  # acting: the step is compiled together with the layers around it
+        return gru_step(weight, bias, inputs[:, :, :, 0], state * keep)[:, :, :, None]
+    first = (x.movedim(3, 0).contiguous() for x in (inputs, keep))  # the operator has steps first
+    states: Tensor = _Sequence.apply(*first, state, weight, bias)  # type: ignore[no-untyped-call]
+    return states.movedim(0, 3)
+
+
+def gru_step(weight: Tensor, bias: Tensor, inputs: Tensor, state: Tensor) -> Tensor:
+    """torch.nn.GRUCell; `inputs` [R, P, rows, 3H] are the gates' contributions from the input."""
+    recurrent = linear(state, weight, bias)
+    size = state.shape[-1]
+    input_gates, input_new = inputs.split((2 * size, size), -1)
+    hidden_gates, hidden_new = recurrent.split((2 * size, size), -1)
+    reset, update = sigmoid(input_gates + hidden_gates).chunk(2, -1)
+    new = torch.tanh(input_new + reset * hidden_new)
+    return new + update * (state - new)
+
+
+class _Sequence(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        states: Tensor
+        states, kept = forward(inputs, keep, state, weight, bias)
+        ctx.save_for_backward(keep, weight, kept)
+        return states
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        keep, weight, kept = ctx.saved_tensors
+        of_inputs, of_state, of_weight, of_bias = backward(gradient.contiguous(), keep, weight, kept)
+        return of_inputs, None, of_state, of_weight, of_bias
+
+
+@torch.library.custom_op("fp3o::gru_forward", mutates_args=())
+def forward(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """States [L, R, P, C, H] from inputs [L, R, P, C, 3H] and keep [L, R, P, C], and what `backward` needs."""
+    size = state.shape[-1]
+    states, kept = _outputs(inputs, keep, state, weight, bias)
+    for step, given in enumerate(inputs):
+        before, new, both, hidden_new = _parts(kept[step])
+        torch.mul(state, keep[step, ..., None], out=before)
+        recurrent = linear(before, weight, bias)
+        torch.add(given[..., : 2 * size], recurrent[..., : 2 * size], out=both)
+        both.mul_(0.5).tanh_().mul_(0.5).add_(0.5)  # `sigmoid`
+        hidden_new.copy_(recurrent[..., 2 * size :])
+        torch.addcmul(given[..., 2 * size :], both[..., :size], hidden_new, out=new).tanh_()
+        state = torch.addcmul(new, both[..., size:], before - new, out=states[step])
+    return states, kept
+
+
+@forward.register_kernel("cuda")
+def _(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    states, kept = _outputs(inputs, keep, state, weight, bias)
+    rows = state[..., 0].numel()
+    for step, given in enumerate(inputs):
+        state = state * keep[step, ..., None]
+        recurrent = linear(state, weight, bias)
+        # torch's own kernel: a whole cell, and what its gradient needs.
+        cell = torch.ops.aten._thnn_fused_gru_cell(*(x.view(rows, -1) for x in (given, recurrent, state)))
+        state = states[step].copy_(cell[0].view_as(state))
+        kept[step].view(rows, -1).copy_(cell[1])
+    return states, kept
+
+
+@forward.register_fake
+def _outputs(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Uninitialised outputs. What is kept is [L, 5, R, P, C, H] on a CPU; on a GPU in the order of torch's kernel."""
+    return inputs.new_empty(len(inputs), *state.shape), inputs.new_empty(len(inputs), KEPT, *state.shape)
+
+
+@torch.library.custom_op("fp3o::gru_backward", mutates_args=())
+def backward(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of the inputs, the first state, weight and bias from that of the states."""
+    size = gradient.shape[-1]
+    of_inputs, of_state, *_ = _gradients(gradient, keep, weight, kept)
+    of_recurrent = torch.empty_like(of_inputs)
+    transposed = weight.transpose(2, 3).flatten(0, 1)
+    of_state.zero_()
+    for step in reversed(range(len(gradient))):
+        before, new, both, hidden_new = _parts(kept[step])
+        reset, update = both[..., :size], both[..., size:]
+        total = gradient[step] + of_state
+        torch.mul(total, update, out=of_state)
+        # The derivatives of sigmoid and tanh are x(1 − x) and 1 − x² of their results.
+        of_new = total.sub_(of_state)
+        of_update = (before - new).mul_(of_new).mul_(update)
+        of_new.addcmul_(of_new, new * new, value=-1)
+        of_reset = (of_new * hidden_new).mul_(reset)
+        of_reset.addcmul_(of_reset, reset, value=-1)
+        torch.cat((of_reset, of_update, of_new), -1, out=of_inputs[step])
+        recurrent = torch.cat((of_reset, of_update, of_new * reset), -1, out=of_recurrent[step])
+        of_state += torch.bmm(recurrent.flatten(0, 1), transposed).view_as(of_state)
+        of_state *= keep[step, ..., None]
+    return of_inputs, of_state, *_of_parameters(kept[:, 0], of_recurrent, weight)
+
+
+@backward.register_kernel("cuda")
+def _(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    of_inputs, of_state, *_ = _gradients(gradient, keep, weight, kept)
+    of_recurrent, rows = torch.empty_like(of_inputs), of_state[..., 0].numel()
+    transposed = weight.transpose(2, 3).flatten(0, 1)
+    of_state.zero_()
+    for step in reversed(range(len(gradient))):
+        total = (gradient[step] + of_state).view(rows, -1)
+        cell = torch.ops.aten._thnn_fused_gru_cell_backward(total, kept[step].view(rows, -1), False)
+        of_inputs[step].view(rows, -1).copy_(cell[0])
+        recurrent = of_recurrent[step].view(rows, -1).copy_(cell[1])
+        networks = (len(transposed), -1)
+        through = torch.baddbmm(cell[2].unflatten(0, networks), recurrent.unflatten(0, networks), transposed)
+        torch.mul(through.view_as(of_state), keep[step, ..., None], out=of_state)
+    before = kept.view(len(kept), rows, KEPT, -1)[:, :, 3].view(gradient.shape)
+    return of_inputs, of_state, *_of_parameters(before, of_recurrent, weight)
+
+
+@backward.register_fake
+def _gradients(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Uninitialised gradients."""
+    *shape, size = gradient.shape
+    networks = weight.shape[:2]
+    return (
+        gradient.new_empty(*shape, 3 * size),
+        gradient.new_empty(*shape[1:], size),
+        gradient.new_empty(weight.shape),
+        gradient.new_empty(*networks, 3 * size),
+    )
+
+
+def _parts(kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of one step on a CPU: the state before it, new gate, reset and update gate [R, P, C, 2H], recurrent new."""
+    before, new, _, _, hidden_new = kept
+    return before, new, kept[2:4].view(*before.shape[:-1], -1), hidden_new
+
+
+def _of_parameters(before: Tensor, gradient: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients of weight and bias from that of the recurrent contributions; both arguments have steps first."""
+    rows, gradients = (x.movedim(0, 2).flatten(0, 1).flatten(1, 2) for x in (before, gradient))
+    return sum_of_products(rows, gradients).view(weight.shape), gradients.sum(1).view(*weight.shape[:2], -1)
