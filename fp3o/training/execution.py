@@ -33,8 +33,8 @@ ActsOn = Literal["cpu", "cuda", "cuda-compiled"]
 ACTING = "FP3O_ACTING"
 """Environment variable for measurements: auto (see `place_to_act`) or one of `ActsOn`."""
 
-# Compiling takes one minute (MLP) to four (GRU, on two busy cores). On SMAC's 8m, eight agents with GRUs, an
-# iteration's updates on 16,000 samples then take 1.5 s per seed instead of 5.
+# Compiling a step takes one minute on a core. Not done on a CPU for networks with GRUs: they spend their time in matrix
+# products and in an operator of their own (fp3o/networks/recurrent.py), and were no faster compiled.
 SAMPLES_THAT_REPAY_COMPILING = 2_000_000
 
 
@@ -59,7 +59,7 @@ class Execution:
 
     @property
     def compiler(self) -> Compiler:
-        """For updates and passes over a rollout."""
+        """For gradient steps. What runs a few times per iteration is not worth compiling."""
         return _identity if self.mode == "eager" else compiled
 
     @property
@@ -114,23 +114,26 @@ def choose(plan: Plan, device: str, asked: str, threads: int) -> Execution:
         mode, reason = "eager", obstacle
     elif asked == "auto" and samples < SAMPLES_THAT_REPAY_COMPILING:
         mode, reason = "eager", f"passes over {samples:,} samples do not repay compiling"
+    elif asked == "auto" and on == "cpu" and settings.recurrent:
+        mode, reason = "eager", "with GRUs a CPU gains nothing by compiling"
     else:
         mode = "graph" if on == "cuda" else "compiled"
         reason = "asked for" if asked == "compiled" else f"passes over {samples:,} samples repay compiling"
-    acts_on = place_to_act(mode, on, settings.recurrent, os.environ.get(ACTING, "auto"))
+    acts_on = place_to_act(mode, on, os.environ.get(ACTING, "auto"))
     if acts_on != "cpu":
         reason += f"; acting on the GPU, MPS {'on' if _mps() else 'off'}"
     return Execution(mode, on, torch.__version__, threads, reason, not has_gpu, _processor(on), acts_on)
 
 
-def place_to_act(mode: Mode, device: str, recurrent: bool, asked: str) -> ActsOn:
+def place_to_act(mode: Mode, device: str, asked: str) -> ActsOn:
     """Where policies act; `asked`: the value of the environment variable.
 
-    A lock-step of 320 agents with GRUs (3s5z, five seeds) takes 0.9 ms on a core of an H200 machine, most of it in the
-    recurrent layer; on a GPU a lock-step takes about as long whatever the policy. Policies without GRUs take 0.1 ms.
+    Measured on an H200 machine: a lock-step of 320 agents with GRUs (3s5z, five seeds) takes 0.9 ms on a core, one of
+    120 agents without (HalfCheetah) 0.3 ms, after a minute of compiling; on the GPU, as a graph of plain operations,
+    either takes 0.2 ms.
     """
     if asked == "auto":
-        return "cuda" if mode == "graph" and recurrent else "cpu"
+        return "cuda" if mode == "graph" else "cpu"
     for place in get_args(ActsOn):
         if asked == place and (device == "cuda" or place == "cpu"):
             return cast(ActsOn, place)

@@ -140,9 +140,7 @@ class BlockTrainer:
             compiler=execution.compiler,
             stepper=execution.stepper,
         )
-        self.collector = Collector(
-            self.env, self.learner, settings, execution.compiler, execution.acting, execution.policy
-        )
+        self.collector = Collector(self.env, self.learner, settings, execution.acting, execution.policy)
         self.evaluator = Evaluator(
             cell,
             plan.options,

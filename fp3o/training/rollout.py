@@ -43,28 +43,17 @@ class Collector:
         env: BatchEnv,
         learner: Learner,
         settings: Settings,
-        compiler: Compiler = lambda function: function,
         acting: Compiler = lambda function: function,
         policy: Callable[..., Policy] = Policy,
     ) -> None:
-        """compiler: for passes over a whole rollout; acting: for the policy's steps, whose shapes never change."""
+        """acting: compiler for the policy's steps, whose shapes never change."""
         self.env, self.learner, self.settings = env, learner, settings
         self.replicas, self.slots = learner.replicas, settings.rollout_threads
         self.policy = policy(learner.actor, self.replicas, self.slots, acting)
-        self._value = compiler(learner.critic.value)
         self._scan: Scan | None = None
-        if isinstance(self.policy, ResidentPolicy) and settings.recurrent:
-            # The critic is then called for time limits only, which is not worth compiling it.
-            self._value = learner.critic.value
-            self._scan = Scan(
-                learner.critic,
-                self.replicas,
-                settings.rollout_length,
-                self.slots,
-                learner.device,
-                acting,
-                self.policy.graph,
-            )
+        if settings.recurrent:
+            graph = isinstance(self.policy, ResidentPolicy) and self.policy.graph
+            self._scan = Scan(learner.critic, self.replicas, settings.rollout_length, self.slots, learner.device, graph)
         spec, action, hidden = env.spec, env.spec.action, settings.hidden_size
         self._sees_state = learner.critic_input == "state"
         shape = (self.replicas, settings.rollout_length, self.slots)
@@ -166,7 +155,7 @@ class Collector:
         state = data.setdefault("state", data["observation"])
         last = torch.from_numpy(snapshot.state if self._sees_state else snapshot.observation).to(device)
         last = last.view(self.replicas, self.slots, self.env.spec.agents, -1)
-        values = Values(learner, self.settings.recurrent, self._value, self._scan)
+        values = Values(learner, self._scan)
         keep_last = torch.from_numpy(self.keep).to(device)
         value, next_value, hidden = values(state, data["keep"], last, keep_last, self.critic_hidden)
         self.critic_hidden = values.hidden
@@ -209,20 +198,13 @@ class Limit(NamedTuple):
 class Values:
     """Computes critic outputs, in units of the value normaliser, for a whole rollout."""
 
-    def __init__(
-        self,
-        learner: Learner,
-        recurrent: bool,
-        value: Callable[..., tuple[Tensor, Tensor | None]],
-        scan: Scan | None = None,
-    ) -> None:
-        """value: `Critic.value`, possibly compiled; scan: used instead for the rollout of a critic with a GRU."""
+    def __init__(self, learner: Learner, scan: Scan | None) -> None:
+        """scan: for critics with GRUs."""
         flat, rows = learner.stepper.parameters.critic.detach(), learner.sharing.trunk
         identity = rows == tuple(range(len(rows)))
         owners = None if identity else torch.tensor(rows, device=flat.device).expand(len(flat), -1)
         self._layers = learner.critic.layers(learner.critic.rows(flat, owners))
-        self._value = value
-        self._recurrent, self._scan = recurrent, scan
+        self._value, self._scan = learner.critic.value, scan
         self.hidden: Tensor | None = None
 
     def __call__(
@@ -233,28 +215,15 @@ class Values:
         Arguments: critic input and keep of the rollout; the same after the last step; GRU state before the first.
         """
         replicas, times, slots, agents, _ = state.shape
-        if not self._recurrent:
-            rows = state.permute(0, 3, 1, 2, 4).reshape(replicas, agents, times * slots, 1, -1)
-            parts = [self._value(self._layers, part, None, None)[0] for part in rows.split(EVALUATION_ROWS, 2)]
-            value = torch.cat(parts, 2).view(replicas, agents, times, slots).permute(0, 2, 3, 1).contiguous()
-            return value, self.once(last, None), None
-        assert hidden is not None
         if self._scan is not None:
+            assert hidden is not None
             scanned = self._scan(self._layers, state, keep, last, keep_last, hidden)
             self.hidden = scanned.hidden
             return scanned.value, scanned.next_value, scanned.stored
-        values = torch.empty(replicas, times, slots, agents, device=state.device)
-        stored = torch.empty(replicas, times, slots, agents, hidden.shape[-1], device=state.device)
-        for time in range(times):
-            stored[:, time] = hidden.transpose(1, 2)
-            mask = keep[:, time, None, :, None].expand(-1, agents, -1, -1)
-            out, hidden = self._value(self._layers, state[:, time].transpose(1, 2)[:, :, :, None], hidden, mask)
-            assert hidden is not None
-            values[:, time] = out[..., 0].transpose(1, 2)
-        self.hidden = hidden
-        mask = keep_last[:, None, :, None].expand(-1, agents, -1, -1)
-        final, _ = self._value(self._layers, last.transpose(1, 2)[:, :, :, None], hidden, mask)
-        return values, final[..., 0].transpose(1, 2).contiguous(), stored
+        rows = state.permute(0, 3, 1, 2, 4).reshape(replicas, agents, times * slots, 1, -1)
+        parts = [self._value(self._layers, part, None, None)[0] for part in rows.split(EVALUATION_ROWS, 2)]
+        value = torch.cat(parts, 2).view(replicas, agents, times, slots).permute(0, 2, 3, 1).contiguous()
+        return value, self.once(last, None), None
 
     def once(self, state: Tensor, hidden: Tensor | None) -> Tensor:
         """Values [R, N, A] of critic inputs [R, N, A, S], with the GRU state [R, A, N, H] before them."""

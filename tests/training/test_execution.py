@@ -21,7 +21,7 @@ from fp3o.config import Plan
 from fp3o.envs import make
 from fp3o.envs.interface import EnvSpec, slot_seeds
 from fp3o.errors import UserError
-from fp3o.networks import stacked
+from fp3o.networks import products
 from fp3o.networks.sharing import sharing
 from fp3o.training import execution
 from fp3o.training.compiling import ahead_of_time, compiled, unchecked
@@ -76,7 +76,7 @@ def collect(plan: Plan, compiler: Compiler, acting: Compiler) -> Recorded:
     env = make(plan.cell.domain, plan.cell.task, len(SEEDS) * slots, options=plan.options)
     env.reset(np.concatenate([slot_seeds(seed, "training", slots) for seed in SEEDS]))
     learner = make_learner(plan, env.spec, SEEDS, "cpu", eager, Stepper)
-    collected = Collector(env, learner, settings, compiler, acting).collect(SEEDS, 0)
+    collected = Collector(env, learner, settings, acting).collect(SEEDS, 0)
     env.close()
     return Recorded(env.spec, Rollout._make(None if x is None else x.clone() for x in collected.rollout))
 
@@ -130,8 +130,8 @@ def test_compiled_is_eager(cell: str) -> None:
 
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU with so many rows that every weight's gradient is a sum of several pieces."""
-    monkeypatch.setattr(stacked, "product", stacked.split_product)
-    monkeypatch.setattr(stacked, "ROWS_PER_PIECE", 10)
+    monkeypatch.setattr(products, "product", products.split_product)
+    monkeypatch.setattr(products, "ROWS_PER_PIECE", 10)
 
 
 @needs_compiler

@@ -153,16 +153,15 @@ def test_an_evaluation_is_that_of_the_plain_policy() -> None:
 
 
 def test_where_policies_act() -> None:
-    assert place_to_act("graph", "cuda", True, "auto") == "cuda"
-    assert place_to_act("graph", "cuda", False, "auto") == "cpu"
-    assert place_to_act("eager", "cuda", True, "auto") == "cpu"
-    assert place_to_act("compiled", "cpu", True, "auto") == "cpu"
-    assert place_to_act("graph", "cuda", False, "cuda-compiled") == "cuda-compiled"
-    assert place_to_act("graph", "cuda", True, "cpu") == "cpu"
+    assert place_to_act("graph", "cuda", "auto") == "cuda"
+    assert place_to_act("eager", "cuda", "auto") == "cpu"
+    assert place_to_act("compiled", "cpu", "auto") == "cpu"
+    assert place_to_act("graph", "cuda", "cuda-compiled") == "cuda-compiled"
+    assert place_to_act("graph", "cuda", "cpu") == "cpu"
     with pytest.raises(UserError, match="FP3O_ACTING=gpu with updates on cuda; allowed: auto, cpu, cuda, cuda-compil"):
-        place_to_act("graph", "cuda", True, "gpu")
+        place_to_act("graph", "cuda", "gpu")
     with pytest.raises(UserError, match=r"FP3O_ACTING=cuda with updates on cpu; allowed: auto, cpu$"):
-        place_to_act("compiled", "cpu", True, "cuda")
+        place_to_act("compiled", "cpu", "cuda")
 
 
 def test_a_path_says_where_policies_act(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
