@@ -46,7 +46,8 @@ class Callback:
         return None
 
     def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
-        """Seconds that an iteration took, by phase (see PHASES); evaluation is 0 if there was none."""
+        """Seconds that an iteration took, by phase (see PHASES); evaluation is 0 if there was none. Of an evaluation
+        beside training only the seconds that training waited for it."""
 
     def end(self) -> None:
         """Training has ended: finished, stopped or failed."""
