@@ -134,12 +134,18 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "ROWS_PER_PIECE", 10)
 
 
-@needs_compiler
-def test_gradients_in_pieces_are_the_same_compiled_and_eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch._dynamo.reset()
+def test_gradients_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = learned(MLP)
     in_pieces(monkeypatch)
     agree(whole, learned(MLP))
+
+
+@needs_compiler
+@pytest.mark.slow  # a minute of C++ where nothing is compiled yet; whole gradients are compared above
+def test_gradients_in_pieces_are_the_same_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch._dynamo.reset()
+    whole = learned(MLP)
+    in_pieces(monkeypatch)
     agree(whole, learned(MLP, compiler=compiled))
 
 
