@@ -37,6 +37,8 @@ class Result(NamedTuple):
     chart: Chart | None
     film: str
     """A data: address; "" where there is none."""
+    beside_paper: bool
+    """Whether the suite trains all steps, so that published values say something about it."""
 
     @property
     def name(self) -> Cell:
@@ -49,7 +51,8 @@ class Result(NamedTuple):
     @property
     def words(self) -> str:
         """The result in one sentence, with the verdict of its table."""
-        return sentence(self.cell.cell, self.cell.scores(), self.cell.deviations, self.entry.comparison, brief=True)
+        cell, judged = self.cell, self.entry.comparison
+        return sentence(cell.cell, cell.scores(), cell.deviations, judged, brief=True, beside_paper=self.beside_paper)
 
     @property
     def deviations(self) -> list[str]:
@@ -91,6 +94,7 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
             cell,
             chart([cell], curves),
             film_of(films, cell.cell),
+            data.suite.whole,
         )
         for cell in run
     ]

@@ -138,17 +138,20 @@ def sentence(
     deviations: Sequence[Change] = (),
     judged: Comparison | None = None,
     brief: bool = False,
+    beside_paper: bool = True,
 ) -> str:
     """What `fp3o train` prints at the end: 4102 ± 40 (n = 5), published 4128 ± 367: consistent.
 
     `judged`: the comparison as corrected for the other cells of its table; by default the cell stands by itself.
-    `brief`: departures from the paper's settings are counted, not listed.
+    `brief`: departures from the paper's settings are counted, not listed. `beside_paper`: with the published value.
     """
     if not values:
         return "no score: every seed diverged before its first evaluation"
     centre, spread, n = summarise(values, scoring_of(cell).statistic)
     digits = decimals(cell.partition("/")[0], [centre])
     ours = f"{_plus_minus(centre, spread if n > 1 else None, digits)} (n = {n})"
+    if not beside_paper:
+        return ours
     comparison = judged or compare_cell(cell, values)
     if comparison is None:
         return f"{ours}, no published value"

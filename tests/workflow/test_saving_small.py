@@ -25,6 +25,7 @@ from test_store import (  # type: ignore[import-not-found]  # pytest finds it be
 import fp3o
 from fp3o import config
 from fp3o.errors import UserError
+from fp3o.report.page import page
 from fp3o.runs import records
 from fp3o.runs.small import is_small, packed
 from fp3o.statistics import published, scorecard, tables
@@ -119,6 +120,10 @@ def test_its_tables_compare_its_algorithms_and_nothing_published(small: Path) ->
         assert published.scores()[CELL].text not in text
         assert "not compared" not in text
     assert f"difference to {config.algorithm_title('fp3o')}" in to_markdown(table)
+    written = page(data)
+    assert published.scores()[CELL].text not in written
+    assert f"published {published.scores()[CELL].value:g}" not in written
+    assert "Dotted" not in written
     card = scorecard.scorecard(data)
     assert (card["claims"], card["published_cells"], card["verdicts"]) == ([], 0, {})
     assert card["between_algorithms"][0]["rows"] == ["smac/3s5z/full"]
