@@ -127,10 +127,11 @@ class Background:
     evaluations of five seeds of HalfCheetah took a tenth of the time. Numbers are the same.
     """
 
-    def __init__(self, domain: str, threads: int, policy: type[Policy]) -> None:
-        """threads: of the simulators. Not for policies on the GPU, which wait for one another there; nor for SMAC,
-        whose parallel kernels run one at a time."""
-        self.pays = domain == "mamujoco" and threads != 1 and processors() > 1 and policy is Policy
+    def __init__(self, env: object, threads: int, policy: type[Policy]) -> None:
+        """env: pays if it has `own_threads`, so that two of its kind can step at once; numba's parallel kernels run one
+        at a time. threads: of the simulators. Not for policies on the GPU, which wait for one another there."""
+        own_threads = getattr(env, "own_threads", False)
+        self.pays = own_threads and threads != 1 and processors() > 1 and policy is Policy
         self._warm = self._closed = False
         self._thread = ThreadPoolExecutor(1, initializer=partial(torch.set_num_threads, 1))
 

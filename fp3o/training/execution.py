@@ -59,7 +59,7 @@ class Execution:
 
     @property
     def compiler(self) -> Compiler:
-        """For gradient steps. What runs a few times per iteration is not worth compiling."""
+        """For gradient steps and comparisons of policies."""
         return _identity if self.mode == "eager" else compiled
 
     @property

@@ -151,7 +151,7 @@ class BlockTrainer:
             execution.acting,
             execution.policy,
         )
-        self.background = Background(cell.domain, 1 if told.may_stop else execution.threads, execution.policy)
+        self.background = Background(self.env, 1 if told.may_stop else execution.threads, execution.policy)
         self.pending: Pending | None = None
         self.iteration = 0
         self.spent: dict[str, float] = {}  # Seconds of this iteration by phase.

@@ -124,10 +124,9 @@ class Stepper:
         self._identity_head = sharing.head == tuple(range(sharing.agents))
         # Sums over the steps of a replica: the statistics, then the number of steps of its actor and of its critic.
         self.totals = torch.zeros(replicas, len(StepStatistics._fields) + 2, device=device)
-        # What counts and applies is small beside the gradients, and would make up half of a compiled program.
-        self._differentiated: Callable[..., tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = compiler(
-            self.differentiated
-        )
+        self._whole: Callable[..., StepStatistics] = compiler(self.whole)
+        self._count, self._gradients = compiler(self.count), compiler(self.gradients)
+        self._apply: Callable[..., StepStatistics] = compiler(self.apply)
 
     def begin(self, turn: TurnData, kind: Kind) -> Step:
         """The step function of a turn; its argument is the rows of a minibatch."""
@@ -139,10 +138,17 @@ class Stepper:
 
     def step(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
         """One gradient step on the samples at `rows` [R, K, units, L], computed in slices to save memory."""
+        units = self.slice_units(rows)
+        if units >= rows.shape[2]:
+            return self._whole(turn, kind, rows)
+        weights = self._count(turn, kind, rows)
+        parts = [self._gradients(turn, kind, weights, part) for part in rows.split(units, 2)]
+        return self._apply(StepSums(*(torch.stack(x).sum(0) for x in zip(*parts, strict=True))), turn.crew, kind)
+
+    def whole(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
+        """A step without slices: one function, so that it is compiled as one program."""
         weights = self.count(turn, kind, rows)
-        parts = [self.gradients(turn, kind, weights, part) for part in rows.split(self.slice_units(rows), 2)]
-        sums = parts[0] if len(parts) == 1 else StepSums(*(torch.stack(x).sum(0) for x in zip(*parts, strict=True)))
-        return self.apply(sums, turn.crew, kind)
+        return self.apply(self.gradients(turn, kind, weights, rows), turn.crew, kind)
 
     def slice_units(self, rows: Tensor) -> int:
         """Units per slice. From the setting `slice_rows` alone, so that results do not depend on the machine."""
@@ -173,28 +179,24 @@ class Stepper:
 
     def gradients(self, turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor) -> StepSums:
         """Gradients of the parameters and the parts of the loss, for the samples of one slice."""
-        gradients, pieces = self._differentiated(turn, kind, weights, rows)
-        actor, critic, sharing, owners = self.actor, self.critic, self.actor.sharing, self.owners(turn.crew, kind)
-        first = len(actor.trunk_layout.entries)
-        second = first + len(actor.head_layout.entries)
-        return StepSums(
-            collect(actor.trunk_layout.joined(gradients[:first]), owners.trunk, sharing.trunks),
-            collect(actor.head_layout.joined(gradients[first:second]), owners.head, sharing.heads),
-            collect(critic.layout.joined(gradients[second:]), owners.trunk, sharing.trunks),
-            *pieces,
-        )
-
-    def differentiated(
-        self, turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor
-    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Gradients of the named parameters (trunk, head, critic) and the parts of the loss. Not of the flat buffers:
-        autograd would add a buffer of zeros for each of their views."""
         parameters, owners = self.parameters, self.owners(turn.crew, kind)
         actor = self.actor.rows(parameters.trunk, parameters.head, owners)
         critic = self.critic.rows(parameters.critic, owners.trunk)
         loss, *pieces = self.loss(actor, critic, turn, kind, weights, rows)
+        # With respect to the named parameters, joined afterwards: with respect to the flat buffers, autograd would add
+        # a buffer of zeros for each of their views.
         named = [*actor.values(), *critic.values()]
-        return torch.autograd.grad(loss, named, allow_unused=True, materialize_grads=True), tuple(pieces)
+        gradients = torch.autograd.grad(loss, named, allow_unused=True, materialize_grads=True)
+        first, second = len(self.actor.trunk_layout.entries), len(actor)
+        trunk = self.actor.trunk_layout.joined(gradients[:first])
+        head = self.actor.head_layout.joined(gradients[first:second])
+        sharing = self.actor.sharing
+        return StepSums(
+            collect(trunk, owners.trunk, sharing.trunks),
+            collect(head, owners.head, sharing.heads),
+            collect(self.critic.layout.joined(gradients[second:]), owners.trunk, sharing.trunks),
+            *pieces,
+        )
 
     def loss(
         self,

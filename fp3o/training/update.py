@@ -68,13 +68,14 @@ class Learner:
         compiler: Compiler = lambda function: function,
         stepper: type[Stepper] = Stepper,
     ) -> None:
-        """compiler: for gradient steps."""
+        """compiler: for gradient steps and for comparing policies."""
         self.spec, self.sharing, self.settings = spec, sharing, settings
         self.turns, self.critic_input = ALGORITHMS[algorithm]
         self.device = torch.device(device)
         actor, critic = networks(spec, sharing, algorithm, settings)
         self.actor, self.critic = actor, critic
         self.stepper = stepper(actor, critic, settings, initial, self.device, compiler)
+        self._compare = compiler(self.compare)
         self.replicas = initial.trunk.shape[0]
         self.on_step: Callable[[Turn, StepStatistics], None] | None = None
         self._log_ratio: Tensor | None = None
@@ -210,7 +211,7 @@ class Learner:
         ratios, divergences = [], []
         every = agent_rows(rollout, everyone.agents, units, None)
         for rows in every.split(min(max(1, EVALUATION_ROWS // units.shape[1]), self.stepper.slice_units(every)), 2):
-            log_ratio, divergence = self.compare(layers, rollout, everyone, self._old_std, rows)
+            log_ratio, divergence = self._compare(layers, rollout, everyone, self._old_std, rows)
             ratios.append(log_ratio)
             divergences.append(divergence)
         replicas, times, slots, agents = rollout.log_prob.shape

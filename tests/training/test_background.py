@@ -14,6 +14,8 @@ from short_runs import files, tiny_plan, train
 
 from fp3o.envs import make
 from fp3o.envs.interface import Episode
+from fp3o.envs.mamujoco.engine import MamujocoBatch
+from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.runs.interrupt import Interrupted
 from fp3o.training import evaluate, loop
 from fp3o.training.callbacks import Callback, Record
@@ -136,16 +138,16 @@ def test_a_thread_plays_what_the_main_thread_would(tmp_path: Path, monkeypatch: 
 def test_where_evaluations_run_beside_training(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = 16
     monkeypatch.setattr(evaluate, "processors", lambda: cores)
-    assert [Background("mamujoco", threads, Policy).pays for threads in (0, 1, 2)] == [True, False, True]
-    assert not Background("smac", 8, Policy).pays
-    assert not Background("mamujoco", 8, ResidentPolicy).pays
+    assert [Background(MamujocoBatch, threads, Policy).pays for threads in (0, 1, 2)] == [True, False, True]
+    assert not Background(EmbeddedBattles, 8, Policy).pays
+    assert not Background(MamujocoBatch, 8, ResidentPolicy).pays
     cores = 1
-    assert not Background("mamujoco", 0, Policy).pays
+    assert not Background(MamujocoBatch, 0, Policy).pays
 
 
 def test_a_run_that_stops_at_once_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "processors", lambda: 2)
-    background = Background("mamujoco", 2, Policy)
+    background = Background(MamujocoBatch, 2, Policy)
     background.start(lambda watch: [])
 
     env = make("matrix", "climbing", 1)

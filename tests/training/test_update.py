@@ -307,9 +307,13 @@ def test_slices_add_up(kind: str, recurrent: bool, clip: str) -> None:
         counted: list[int] = []
         taken: list[list[Tensor]] = []
         stepper = learner.stepper
-        gradients, apply = stepper.gradients, stepper.apply
-        stepper.gradients = lambda *args: counted.append(args[-1].shape[2]) or gradients(*args)  # type: ignore[method-assign,func-returns-value]
-        stepper.apply = lambda sums, *rest: taken.append(sums) or apply(sums, *rest)  # type: ignore[method-assign,func-returns-value]
+        gradients = stepper.gradients
+        stepper._gradients = lambda *args: counted.append(args[-1].shape[2]) or gradients(*args)  # type: ignore[func-returns-value]
+        stepper._apply = lambda sums, *rest: taken.append(sums) or stepper.apply(sums, *rest)  # type: ignore[func-returns-value]
+        if slice_rows == 0:
+            stepper._whole = lambda turn, kind, rows: stepper._apply(
+                stepper._gradients(turn, kind, stepper.count(turn, kind, rows), rows), turn.crew, kind
+            )
         stepper.step(TurnData(rollout, samples, crew), Kind(clip, None, "both", True), rows)  # type: ignore[arg-type]
         return len(counted), taken[0]
 

@@ -66,6 +66,9 @@ def task_constants(
 class MamujocoBatch:
     """BatchEnv of one task. The physics state is in MuJoCo's memory, which the kernels read through views."""
 
+    own_threads = True
+    """Steps on threads of its own, without Python's lock, also while another engine steps."""
+
     def __init__(self, task: str, slots: int, auto_reset: bool, threads: int, options: MamujocoOptions) -> None:
         self.task = task
         self.slots = checked_slots(slots)
