@@ -25,8 +25,8 @@ def gru(inputs: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tenso
     """
     if inputs.shape[3] == 1:  # acting: the step is compiled together with the layers around it
         return gru_step(weight, bias, inputs[:, :, :, 0], state * keep)[:, :, :, None]
-    first = (x.movedim(3, 0).contiguous() for x in (inputs, keep))  # the operator has steps first
-    states: Tensor = _Sequence.apply(*first, state, weight, bias)  # type: ignore[no-untyped-call]
+    steps_first = (x.movedim(3, 0).contiguous() for x in (inputs, keep))
+    states: Tensor = _Sequence.apply(*steps_first, state.contiguous(), weight, bias)  # type: ignore[no-untyped-call]
     return states.movedim(0, 3)
 
 

@@ -12,13 +12,16 @@ if TYPE_CHECKING:
 Record: TypeAlias = Mapping[str, "Value"]
 PHASES = ("rollout", "update", "evaluation")
 """The parts of an iteration that are timed."""
+STOPPING = ("iteration", "evaluation", "advance")
+"""The methods that stop a run by returning True."""
 
 
 class Callback:
     """Watches a run: override what you need. Seeds train side by side, so each is told about in turn.
 
-    A method that returns True stops the run after the iteration it is told about: the state is saved, and the same
-    call goes on from there. After a kill, iterations since the last save are done, and told about, again.
+    `iteration`, `evaluation` or `advance` stops the run by returning True, after the iteration it is told about: the
+    state is saved, and the same call goes on from there. After a kill, iterations since the last save are done, and
+    told about, again.
     """
 
     _may_stop = True
@@ -125,7 +128,8 @@ class Callbacks:
 
     def _tell(self, name: str, *arguments: Any) -> None:
         for member in self._members:
-            self.stop |= bool(getattr(member, name)(*arguments))
+            answer = getattr(member, name)(*arguments)
+            self.stop |= name in STOPPING and bool(answer)
 
 
 SCORE_COLUMNS: Mapping[Metric, str] = {"return": "return", "return_per_agent": "return_per_agent", "win_rate": "won"}

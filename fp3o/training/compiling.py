@@ -16,7 +16,7 @@ import platform
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,66 +91,9 @@ def making(key: str) -> Iterator[Path | None]:
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function compiled on first call, specialised to its shapes, which never change within a run."""
-    return _by_torch(function, _backend)
-
-
-def unchecked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Like `compiled`, the very same program, but from the second call on without torch.compile's checks of the
-    arguments, which are as for `ahead_of_time`. The checks take as long as the forward pass of a policy."""
-    calls: list[tuple[Callable[..., Any], Sequence[Tensor], Sequence[Tensor]]] = []
-    run: Callable[..., Any] | None = None
-
-    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
-        program = _backend(graph, inputs)
-
-        def noted(*taken: Tensor) -> Sequence[Tensor]:
-            made: Sequence[Tensor] = program(*taken)
-            calls.append((program, taken, made))
-            return made
-
-        return noted
-
-    checked = _by_torch(function, backend)
-
-    def call(*arguments: Any) -> Any:
-        nonlocal run
-        if run is not None:
-            return run(*arguments)
-        results = checked(*arguments)
-        run = _direct(*calls.pop(), arguments, results) or checked
-        calls.clear()
-        return results
-
-    return call
-
-
-def _direct(
-    program: Callable[..., Any],
-    taken: Sequence[Tensor],
-    made: Sequence[Tensor],
-    arguments: tuple[Any, ...],
-    results: Sequence[Tensor],
-) -> Callable[..., Any] | None:
-    """Calls the program with the function's arguments. Which of them it takes, and which result is which, is seen from
-    one call of the function; None if the program took or made something else."""
-    given = {id(x): place for place, x in enumerate(_tensors(arguments))}
-    found = {id(x): place for place, x in enumerate(made)}
-    if not (given.keys() >= {id(x) for x in taken} and found.keys() >= {id(x) for x in results}):
-        return None
-    inputs, outputs = [given[id(x)] for x in taken], [found[id(x)] for x in results]
-
-    def run(*arguments: Any) -> tuple[Tensor, ...]:
-        tensors = _tensors(arguments)
-        made = program(*[tensors[place] for place in inputs])
-        return tuple([made[place] for place in outputs])
-
-    return run
-
-
-def _by_torch(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
     cache_folder()
     torch._dynamo.config.trace_autograd_ops = True  # a step takes its gradient inside the compiled function
-    return torch.compile(function, backend=backend, dynamic=False, fullgraph=True)
+    return torch.compile(function, backend=_backend, dynamic=False, fullgraph=True)
 
 
 def _backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:

@@ -124,7 +124,8 @@ class Background:
     """A thread for evaluations beside training, where that pays; elsewhere they are played at once.
 
     It pays where the simulator works on several threads that release the interpreter's lock: on 16 cores the
-    evaluations of five seeds of HalfCheetah took a tenth of the time. Numbers are the same.
+    evaluations of five seeds of HalfCheetah took a tenth of the time. Numbers are the same, except after an evaluation
+    that is not finite: its seed is marked as diverged, and stops learning, as soon as that is seen.
     """
 
     def __init__(self, env: object, threads: int, policy: type[Policy]) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor
 from fp3o.algorithms.turns import Rollout
 from fp3o.config import Plan
 from fp3o.errors import UserError
-from fp3o.training.compiling import ahead_of_time, compiled, unchecked
+from fp3o.training.compiling import ahead_of_time, compiled
 from fp3o.training.graphs import capture
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
@@ -54,8 +54,7 @@ class Execution:
     processor: str = ""
     """Architecture, vector instructions that torch uses, GPU; empty in older files."""
     acts_on: ActsOn = "cpu"
-    """Where policies act and critics with GRUs evaluate a rollout; on a GPU as a graph of plain or compiled
-    operations."""
+    """Where policies act; on a GPU as a graph of plain or compiled operations."""
 
     @property
     def compiler(self) -> Compiler:
@@ -69,7 +68,7 @@ class Execution:
             return compiled if self.acts_on == "cuda-compiled" else _identity
         if self.mode == "eager":
             return _identity
-        return ahead_of_time if self.mode == "compiled" and self.acts_ahead else unchecked
+        return ahead_of_time if self.mode == "compiled" and self.acts_ahead else compiled
 
     @property
     def policy(self) -> type[Policy]:

@@ -445,8 +445,9 @@ class BlockTrainer:
     def _timed(self, phase: str) -> Iterator[None]:
         begun = time.monotonic()
         yield
-        self.spent[phase] = time.monotonic() - begun
-        self.volatile["seconds"][phase] += self.spent[phase]
+        seconds = time.monotonic() - begun
+        self.spent[phase] = self.spent.get(phase, 0.0) + seconds
+        self.volatile["seconds"][phase] += seconds
 
     def close(self) -> None:
         for close in self._closers():

@@ -66,7 +66,7 @@ def estimate(plan: Plan, spec: EnvSpec, seeds: int) -> dict[str, int]:
 
 
 def valuing(plan: Plan, spec: EnvSpec, seeds: int) -> int:
-    """Bytes a GPU keeps to value a rollout by critics with GRUs: what their gates get, and their states."""
+    """Bytes kept to value a rollout by critics with GRUs: what their gates get, and their states."""
     settings = plan.settings
     rows = seeds * settings.rollout_length * settings.rollout_threads * spec.agents
     return rows * FLOAT * 4 * settings.hidden_size if settings.recurrent else 0
@@ -80,13 +80,13 @@ def check_environments(plan: Plan, seeds: int) -> None:
 def check(plan: Plan, spec: EnvSpec, seeds: int, device: torch.device | str) -> None:
     """Refuse a run that this machine, or its GPU, cannot hold."""
     parts = estimate(plan, spec, seeds)
+    with_values = parts | {"rollout": parts["rollout"] + valuing(plan, spec, seeds)}
     there = machine_bytes()
     if torch.device(device).type == "cuda":
-        on_device = {name: size for name, size in parts.items() if name != "environments"}
-        on_device["rollout"] += valuing(plan, spec, seeds)
+        on_device = {name: size for name, size in with_values.items() if name != "environments"}
         _refuse(plan, on_device, seeds, torch.cuda.get_device_properties(device).total_memory, "the GPU")
-        parts = {name: parts[name] for name in ("rollout", "environments")}
-    _refuse(plan, parts, seeds, there, "this machine")
+        with_values = {name: parts[name] for name in ("rollout", "environments")}
+    _refuse(plan, with_values, seeds, there, "this machine")
 
 
 def _refuse(plan: Plan, parts: Mapping[str, int], seeds: int, there: int, place: str) -> None:

@@ -1,7 +1,7 @@
 """Collecting a rollout: the policies of R replicas act in R × N environments; values are computed at the end.
 
-Small networks act on the CPU: a step of all environments takes about 0.1 ms, processes that share a GPU do not wait for
-one another, and the GPU gets one upload per iteration. Recurrent ones act on the GPU if there is one (`resident.py`).
+On a GPU policies act there (`resident.py`), except in short runs, which are computed eagerly, and in runs that were
+begun otherwise; elsewhere on the CPU.
 """
 
 from __future__ import annotations

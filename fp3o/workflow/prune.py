@@ -61,7 +61,7 @@ def prune(suite: config.Suite, delete: bool = False, kept: bool = False) -> list
         where = objects.setup()
         locked = store.locked_listing(where, suite.name)
         documents = {path: md5 for path, md5 in locked.items() if fnmatchcase(path, f"*/*/*/*/*/seed-*/{records.RUN}")}
-        needed = _needed(where)
+        needed = _needed(where) if where.in_git else set()
         lines, gone = _prune_folders(suite, root, documents, delete)
         rest = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in gone}
         if delete and rest != locked:

@@ -18,7 +18,7 @@ from fp3o.envs.mamujoco.engine import MamujocoBatch
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.runs.interrupt import Interrupted
 from fp3o.training import evaluate, loop
-from fp3o.training.callbacks import Callback, Record
+from fp3o.training.callbacks import Callback, Callbacks, Record
 from fp3o.training.evaluate import Background, Evaluator, Watch
 from fp3o.training.keeping import Keep
 from fp3o.training.policy import Policy
@@ -159,3 +159,19 @@ def test_a_run_that_stops_at_once_does_not_wait(monkeypatch: pytest.MonkeyPatch)
     played = background.start(endless)
     background.close()
     assert isinstance(played.exception(), CancelledError)
+
+
+def test_what_stops_a_run() -> None:
+    class Writer(Callback):
+        def say(self, text: str) -> None:
+            return len(text)  # type: ignore[return-value]
+
+        def advance(self, env_steps: int) -> bool:
+            return env_steps > 1
+
+    told = Callbacks([Writer()])
+    told.say("as a file's write does")
+    told.advance(1)
+    assert not told.stop
+    told.advance(2)
+    assert told.stop

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -90,31 +89,3 @@ def test_training_does_not_import_the_compiler_before_it_is_needed() -> None:
     code = "import sys, fp3o.training.loop; print(sorted({'torch._dynamo', 'torch._inductor'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_without_checks_the_same_program_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the order of arguments and results; a tensor that is no argument keeps the checks."""
-    made: list[torch.fx.GraphModule] = []
-
-    def keep(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
-        made.append(graph)
-        return graph
-
-    monkeypatch.setattr(compiling, "_inductor", keep)
-    torch._dynamo.reset()
-    scale = torch.tensor(3.0)
-
-    def act(layers: dict[str, torch.Tensor], x: torch.Tensor, hidden: None, noise: torch.Tensor) -> tuple[Any, ...]:
-        shifted = layers["b"] + x
-        return noise * 2, shifted - layers["a"]
-
-    def scaled(x: torch.Tensor) -> tuple[torch.Tensor]:
-        return (scale * x,)
-
-    direct, checked = compiling.unchecked(act), compiling.unchecked(scaled)
-    for size in (2, 3, 3):  # another shape would be compiled again
-        a, b, x, noise = torch.rand(4, size)
-        arguments = ({"unused": x, "a": a, "b": b}, x, None, noise)
-        assert all(torch.equal(*pair) for pair in zip(direct(*arguments), act(*arguments), strict=True))
-        assert torch.equal(checked(x)[0], scaled(x)[0])
-    assert len(made) == 1 + 2
