@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def save(
     *,
-    suite: Annotated[str, arg(metavar="NAME", help="Which suite: paper or preview.")] = "paper",
+    suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: paper and preview.")] = "",
     message: Annotated[str, arg(aliases=("-m",), metavar="TEXT", help="Commit what is staged in git with this.")] = "",
 ) -> int:
     """Put finished runs into DVC and its store, and stage the rest in git; removes nothing.

@@ -34,10 +34,14 @@ def step_by_step(inputs: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bi
     return torch.stack(states, 3)
 
 
-def test_a_sequence_is_its_steps() -> None:
-    given, results = drawn(), []
+GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))
+
+
+@pytest.mark.parametrize("device", ["cpu", GPU])
+def test_a_sequence_is_its_steps(device: str) -> None:
+    given, results = {name: x.to(device) for name, x in drawn().items()}, []
     assert 0 < given["keep"].mean() < 1
-    gradient = torch.randn(REPLICAS, OWNERS, CHUNKS, LENGTH, SIZE, dtype=torch.float64)
+    gradient = torch.randn(REPLICAS, OWNERS, CHUNKS, LENGTH, SIZE, dtype=torch.float64).to(device)
     for function in (gru, step_by_step):
         leaves = {name: x.clone().requires_grad_(name != "keep") for name, x in given.items()}
         states = function(**leaves)
