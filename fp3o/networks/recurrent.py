@@ -45,20 +45,20 @@ class _Sequence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         states: Tensor
-        states, kept = forward(inputs, keep, state, weight, bias)
+        states, kept = sequence(inputs, keep, state, weight, bias)
         ctx.save_for_backward(keep, weight, kept)
         return states
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         keep, weight, kept = ctx.saved_tensors
-        of_inputs, of_state, of_weight, of_bias = backward(gradient.contiguous(), keep, weight, kept)
+        of_inputs, of_state, of_weight, of_bias = sequence_gradient(gradient.contiguous(), keep, weight, kept)
         return of_inputs, None, of_state, of_weight, of_bias
 
 
 @torch.library.custom_op("fp3o::gru_forward", mutates_args=())
-def forward(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """States [L, R, P, C, H] from inputs [L, R, P, C, 3H] and keep [L, R, P, C], and what `backward` needs."""
+def sequence(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """States [L, R, P, C, H] from inputs [L, R, P, C, 3H] and keep [L, R, P, C], and what their gradient needs."""
     size = state.shape[-1]
     states, kept = _outputs(inputs, keep, state, weight, bias)
     for step, given in enumerate(inputs):
@@ -73,7 +73,7 @@ def forward(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: T
     return states, kept
 
 
-@forward.register_kernel("cuda")
+@sequence.register_kernel("cuda")
 def _(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     states, kept = _outputs(inputs, keep, state, weight, bias)
     rows = state[..., 0].numel()
@@ -87,14 +87,16 @@ def _(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor)
     return states, kept
 
 
-@forward.register_fake
+@sequence.register_fake
 def _outputs(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """Uninitialised outputs. What is kept is [L, 5, R, P, C, H] on a CPU; on a GPU in the order of torch's kernel."""
     return inputs.new_empty(len(inputs), *state.shape), inputs.new_empty(len(inputs), KEPT, *state.shape)
 
 
 @torch.library.custom_op("fp3o::gru_backward", mutates_args=())
-def backward(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def sequence_gradient(
+    gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of the inputs, the first state, weight and bias from that of the states."""
     size = gradient.shape[-1]
     of_inputs, of_state, *_ = _gradients(gradient, keep, weight, kept)
@@ -119,7 +121,7 @@ def backward(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tu
     return of_inputs, of_state, *_of_parameters(kept[:, 0], of_recurrent, weight)
 
 
-@backward.register_kernel("cuda")
+@sequence_gradient.register_kernel("cuda")
 def _(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     of_inputs, of_state, *_ = _gradients(gradient, keep, weight, kept)
     of_recurrent, rows = torch.empty_like(of_inputs), of_state[..., 0].numel()
@@ -137,7 +139,7 @@ def _(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Ten
     return of_inputs, of_state, *_of_parameters(before, of_recurrent, weight)
 
 
-@backward.register_fake
+@sequence_gradient.register_fake
 def _gradients(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Uninitialised gradients."""
     *shape, size = gradient.shape

@@ -41,9 +41,10 @@ def known(suite: str) -> dict[tuple[str, int], set[str]]:
     return digests
 
 
-def pull_command(cells: Sequence[str]) -> str:
-    """The command that gets these cells' runs (or, where they are many, all runs)."""
-    return " ".join(["fp3o pull", *(cells if len(cells) <= SHOWN else ())])
+def pull_command(suite: str, cells: Sequence[str]) -> str:
+    """The command that gets a suite's runs of these cells (or, where they are many, all its runs)."""
+    only = () if suite == objects.PAPER else ("--suite", suite)
+    return " ".join(["fp3o pull", *(cells if len(cells) <= SHOWN else ()), *only])
 
 
 def not_here(suite: str, missing: Missing) -> list[tuple[str, int]]:
@@ -66,7 +67,7 @@ def check_training(suite: str, plan: config.Plan, seeds: Sequence[int]) -> None:
     if away := not_here(suite, missing):
         numbers = config.seeds_text([seed for _, seed in away])
         raise UserError(
-            f"seeds {numbers} of {plan.cell.id} are in DVC and not here: `{pull_command([plan.cell.id])}`, "
+            f"seeds {numbers} of {plan.cell.id} are in DVC and not here: `{pull_command(suite, [plan.cell.id])}`, "
             "or `--retrain` to train them again"
         )
 
@@ -92,7 +93,7 @@ def refusal(suite: str, missing: Missing, training: bool) -> str:
         cells = list(dict.fromkeys(cell for cell, _ in pulled))
         otherwise = "train them again" if training else "do without them"
         lines.append(
-            f"{len(pulled)} runs of suite {suite} are in DVC and not here: `{pull_command(cells)}`, "
+            f"{len(pulled)} runs of suite {suite} are in DVC and not here: `{pull_command(suite, cells)}`, "
             f"or `--config retrain=True` to {otherwise}"
         )
     if changed:

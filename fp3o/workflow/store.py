@@ -62,7 +62,13 @@ def save(message: str = "", suites: Sequence[str] = tuple(TRACKED)) -> Outcome:
         problems: list[str] = []
         saved: list[tuple[config.Suite, Listing]] = []
         for suite in chosen:
-            wanted, done = _save_suite(suite, where)
+            try:
+                wanted, done = _save_suite(suite, where)
+            except UserError as error:
+                if not saved:
+                    raise
+                problems.append(f"suite {suite.name} was not saved: {error}")  # what was saved before is still staged
+                continue
             saved.append((suite, wanted))
             lines += done.lines
             problems += done.problems

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fp3o.networks.recurrent import backward, forward, gru, gru_step
+from fp3o.networks.recurrent import gru, gru_step, sequence, sequence_gradient
 
 REPLICAS, OWNERS, CHUNKS, LENGTH, SIZE = 2, 3, 5, 4, 6
 
@@ -64,7 +64,7 @@ def test_what_the_compiler_is_told_of_the_operators(device: str) -> None:
     given = drawn(torch.float32)
     inputs, keep = (given[name].movedim(3, 0).contiguous().to(device) for name in ("inputs", "keep"))
     state, weight, bias = (given[name].to(device) for name in ("state", "weight", "bias"))
-    states, kept = forward(inputs, keep, state, weight, bias)
+    states, kept = sequence(inputs, keep, state, weight, bias)
     assert states.shape == (LENGTH, *state.shape)
-    gradients = backward(torch.ones_like(states), keep, weight, kept)
+    gradients = sequence_gradient(torch.ones_like(states), keep, weight, kept)
     assert [x.shape for x in gradients] == [x.shape for x in (inputs, state, weight, bias)]

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import call
@@ -258,3 +259,21 @@ def test_dvc_brings_the_same_files(small: Path, tmp_path: Path, monkeypatch: pyt
     dvc("pull", "--quiet")
     assert here("preview") == wanted
     assert "up to date" in dvc("status")
+
+
+def test_a_suite_that_cannot_be_saved_does_not_hold_back_the_other(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.pull()
+    publish(CELL, 5)
+    real = store._save_suite
+
+    def fails(suite: config.Suite, where: objects.Setup) -> Any:
+        if suite.name == "preview":
+            raise UserError("the store is full")
+        return real(suite, where)
+
+    monkeypatch.setattr(store, "_save_suite", fails)
+    outcome = store.save("More")
+    assert outcome.problems == ["suite preview was not saved: the store is full"]
+    assert any(line.startswith("committed: dvc.lock") for line in outcome.lines)
