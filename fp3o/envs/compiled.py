@@ -19,6 +19,13 @@ from fp3o.caches import folder_for
 settings: Any = numba_settings
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+# Without fastmath, so that results are reproducible bit for bit. Division by zero is not checked: the engines never
+# divide by zero.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+# Without numba's reference counts of arrays; such a function, with all that it calls, may not make arrays. Counting
+# takes a locked memory access wherever an array is taken out of a tuple.
+UNCOUNTED: dict[str, Any] = {**OPTIONS, "_nrt": False}
+
 
 @functools.cache
 def cache_folder(package: Path) -> str:
@@ -26,35 +33,44 @@ def cache_folder(package: Path) -> str:
 
     Its name has a digest of the sources, because numba does not notice a change in a function that a cached one calls.
     """
-    sources = (Path(__file__), *sorted(package.glob("*.py")))
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
-    return str(folder_for(package, f"numba-{digest}", os.environ.get("NUMBA_CACHE_DIR")) or "")
+    ours = (Path(__file__), Path(__file__).with_name("ranges.py"))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in (*ours, *sorted(package.glob("*.py")))))
+    return str(folder_for(package, f"numba-{digest.hexdigest()[:12]}", os.environ.get("NUMBA_CACHE_DIR")) or "")
 
 
-def compiled(function: Function, parallel: bool = False, counts: bool = True) -> Function:
-    """Compile on first use. Without fastmath, so that results are reproducible bit for bit. Division by zero is not
-    checked (numba's error model "numpy"): the engines never divide by zero. counts: see `uncounted`."""
+@contextlib.contextmanager
+def cache_of(function: Callable[..., Any]) -> Iterator[bool]:
+    """Where numba looks for a cache inside: this function's folder; other packages' functions keep theirs. Gives
+    whether there is one."""
     folder = cache_folder(Path(function.__code__.co_filename).parent)
-    before = settings.CACHE_DIR
-    # numba looks the folder up when a function is decorated; other packages' functions keep theirs.
-    settings.CACHE_DIR = folder or before
-    try:
-        options: dict[str, Any] = {"error_model": "numpy", "parallel": parallel, "_nrt": counts}
-        return cast(Function, numba.njit(nogil=True, cache=bool(folder), **options)(function))
-    finally:
-        settings.CACHE_DIR = before
+    with _ONE_FOLDER:
+        before = settings.CACHE_DIR
+        settings.CACHE_DIR = folder or before
+        try:
+            yield bool(folder)
+        finally:
+            settings.CACHE_DIR = before
 
 
-def in_parallel(function: Function) -> Function:
-    """Like `compiled`, with the iterations of prange loops spread over the threads of `use_threads`."""
-    return compiled(function, parallel=True)
+_ONE_FOLDER = threading.Lock()
+
+
+def compiled(function: Function, **options: Any) -> Function:
+    """Compile on first use."""
+    with cache_of(function) as cache:
+        return cast(Function, numba.njit(cache=cache, **(OPTIONS | options))(function))
 
 
 def uncounted(function: Function) -> Function:
-    """Like `compiled`, without numba's reference counts of arrays; such a function, with all that it calls, may not
-    make arrays. Counting takes a locked memory access wherever an array is taken out of a tuple: half of the time of
-    an engine whose tables are tuples of arrays."""
-    return compiled(function, counts=False)
+    """Like `compiled`, without reference counts."""
+    return compiled(function, **UNCOUNTED)
+
+
+def inner(function: Function) -> Function:
+    """Like `uncounted`, for functions that only compiled ones call: no entry for Python is made, and they are cached as
+    a part of their callers."""
+    options = {**UNCOUNTED, "no_cpython_wrapper": True}
+    return cast(Function, numba.njit(**options)(function))
 
 
 @contextlib.contextmanager
@@ -69,8 +85,3 @@ def use_threads(threads: int) -> Iterator[None]:
 
 
 _ONE_AT_A_TIME = threading.Lock()
-
-
-def inlined(function: Function) -> Function:
-    """Compiled as part of its caller: passing all its tables as arguments would cost more than its work."""
-    return cast(Function, numba.njit(nogil=True, error_model="numpy", inline="always")(function))

@@ -12,6 +12,7 @@ from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Snapshot, Transition, slot_seeds
 from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac import layouts
+from fp3o.envs.smac.kernel import run_slots
 from fp3o.envs.smac.scenarios import SCENARIOS
 from fp3o.errors import UserError
 
@@ -110,6 +111,16 @@ def test_a_slot_does_not_depend_on_the_batch_or_on_threads(name: str, steps: int
         assert assert_same_steps(alone, many, [slot]) > 0
     threaded = play(make("smac", name, 12, threads=3), seeds, steps)
     assert assert_same_steps(threaded, many, list(range(12))) > 6
+
+
+def test_one_machine_code_serves_all_engines() -> None:
+    """Whatever the map, the layout, the number of threads: the kernel is compiled once."""
+    default = SmacOptions(layout="default")
+    found = []
+    for name, threads, options in (("3m", 1, SmacOptions()), ("3m", 2, default), ("2c_vs_64zg", 2, SmacOptions())):
+        make("smac", name, 4, threads=threads, options=options).reset(slot_seeds(0, "code", 4))
+        found.append(len(run_slots.compiled))
+    assert found[0] == found[1] == found[2]
 
 
 def test_two_threads_of_python_may_step_engines_that_use_threads() -> None:

@@ -11,8 +11,8 @@ from fp3o.envs.interface import slot_seeds
 from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac import oracle, units
 from fp3o.envs.smac.battle import Battles, steering_numbers
+from fp3o.envs.smac.constants import RETARGET
 from fp3o.envs.smac.embedded import EmbeddedBattles
-from fp3o.envs.smac.kernel import RETARGET
 from fp3o.envs.smac.scenarios import SCENARIOS, Group, Scenario
 from fp3o.envs.smac.units import KINDS, LIBERTY, PROFILES, UnitType, source
 

@@ -65,40 +65,6 @@ class Battles(NamedTuple):
     total: Array  # [N] float64: return so far
 
 
-_PER_AGENT = {"last_action": np.int64, "goal_x": np.float32, "goal_y": np.float32, "moving": np.bool_}
-_PER_SLOT = {
-    "seed": np.uint64,
-    "episode": np.int64,
-    "tick": np.int64,
-    "step": np.int64,
-    "running": np.bool_,
-    "total": np.float64,
-}
-_PER_UNIT = {
-    "quiet": np.int32,
-    "target": np.int16,
-    "victim": np.int16,
-    "strikes": np.int8,
-    "side": np.int8,
-    "has_spot": np.bool_,
-    "fighting": np.bool_,
-    "alive": np.bool_,
-}  # all others are float32
-
-
-def empty_battles(slots: int, agents: int, units: int) -> Battles:
-    """All arrays, before the first reset."""
-
-    def zeros(name: str) -> Array:
-        if name in _PER_SLOT:
-            return np.zeros(slots, _PER_SLOT[name])
-        if name in _PER_AGENT:
-            return np.zeros((slots, agents), _PER_AGENT[name])
-        return np.zeros((slots, units), _PER_UNIT.get(name, np.float32))
-
-    return Battles(*(zeros(name) for name in Battles._fields))
-
-
 class Rules(NamedTuple):
     """The constants of a scenario. Arrays are [U], one entry per unit; lengths in cells, times in game loops."""
 

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots, checked_threads
-from fp3o.envs.compiled import use_threads
 from fp3o.envs.domains import revision
 from fp3o.envs.interface import ActionSpec, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import SmacOptions
-from fp3o.envs.smac.battle import Steering, empty_battles, make_rules, steering_numbers
-from fp3o.envs.smac.kernel import BEGIN, SHOW, STEP, Result, Shown, run_ranges, run_slots
-from fp3o.envs.smac.layouts import Array, encoding_of, sizes
+from fp3o.envs.ranges import Ranges
+from fp3o.envs.smac.battle import Rules, Steering, make_rules, steering_numbers
+from fp3o.envs.smac.kernel import BEGIN, CHECK, SHOW, STEP, run_slots
+from fp3o.envs.smac.layouts import encoding_of, sizes
+from fp3o.envs.smac.records import Scene, by_name, empty_result, empty_shown, empty_state, empty_work, tables_of
 from fp3o.envs.smac.scenarios import Scenario
 from fp3o.envs.smac.terrain import ground
 from fp3o.envs.smac.units import data_hash
@@ -66,43 +67,60 @@ class EmbeddedBattles:
         self.spec = make_spec(scenario, self.options, exact_resume=True)
         self.encoding = encoding_of(scenario, self.options.layout, self.options.profile)
         self.ground = ground(scenario.terrain, self.options.choke_width)
+        agents, units = scenario.agents, scenario.agents + scenario.opponents
+        self._state = empty_state(slots, units)
+        self.battles = by_name(self._state, agents)
+        size = (slots, agents, self.spec.observation_size, self.spec.state_size, scenario.actions)
+        self._actions = np.zeros((slots, agents), np.int64)
+        self._shown, self._final, self._result = empty_shown(*size), empty_shown(*size), empty_result(slots, agents)
+        threads = checked_threads(threads, slots, SLOTS_PER_THREAD)
+        self._bounds = slots * np.arange(threads + 1) // threads
+        self._work = empty_work(threads, units)
         self.rules = make_rules(
             scenario, self.ground, self.options.profile, scripted_allies=scripted_allies, noise=noise
         )
-        self.battles = empty_battles(slots, scenario.agents, scenario.agents + scenario.opponents)
-        self._shown = _buffers(slots, self.spec)
-        self._final = _buffers(slots, self.spec)
-        self._result = Result(
-            reward=np.zeros(slots),
-            ending=np.zeros(slots, np.int64),
-            total=np.zeros(slots),
-            length=np.zeros(slots, np.int64),
-            alive=np.zeros((slots, scenario.agents), bool),
-        )
-        self._threads = checked_threads(threads, slots, SLOTS_PER_THREAD)
-        self._bounds = slots * np.arange(self._threads + 1) // self._threads
-        self._numbers = steering_numbers(self.steering)
-        self._no_actions = np.zeros((slots, scenario.agents), np.int64)
         self._choices = np.full((slots, scenario.agents, 1), scenario.actions)
         self._started = False
+
+    @property
+    def rules(self) -> Rules:
+        """The constants of the scenario; tests replace some."""
+        return self._rules
+
+    @rules.setter
+    def rules(self, rules: Rules) -> None:
+        self._rules = rules
+        scene = Scene(
+            tables_of(rules, steering_numbers(self.steering), self.auto_reset),
+            self.ground,
+            self.encoding,
+            self._state,
+            self._work,
+            self._actions,
+            self._shown,
+            self._final,
+            self._result,
+        )
+        self._kernel = Ranges(run_slots, scene, self._bounds)
 
     def reset(self, seeds: Seeds) -> Snapshot:
         self.battles.seed[:] = checked_seeds(seeds, self.slots)
         self.battles.episode[:] = 0
-        self._run(BEGIN, self._no_actions)
+        self._kernel.run(BEGIN)
         self._started = True
         return self.snapshot()
 
     def step(self, actions: NDArray[Any]) -> Transition:
         if not self._started:
             raise UserError(f"smac/{self.scenario.name}: step before reset")
-        chosen = np.ascontiguousarray(checked_choices(actions, self._choices)[..., 0])
-        faulty = self._run(STEP, chosen)
+        self._actions[:] = checked_choices(actions, self._choices)[..., 0]
+        faulty = self._kernel.run_alone(CHECK)
         if faulty >= 0:
             raise UserError(
-                f"illegal action in slot {faulty} of smac/{self.scenario.name}: {chosen[faulty].tolist()}; "
+                f"illegal action in slot {faulty} of smac/{self.scenario.name}: {self._actions[faulty].tolist()}; "
                 "allowed: where the snapshot's `available` is true"
             )
+        self._kernel.run(STEP)
         result = self._result
         ended = result.ending > 0
         truncated = result.ending == 4
@@ -130,7 +148,7 @@ class EmbeddedBattles:
         for name, array in self.battles._asdict().items():
             array[...] = state[name]
         self._started = True
-        self._run(SHOW, self._no_actions)
+        self._kernel.run(SHOW)
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -149,21 +167,3 @@ class EmbeddedBattles:
 
     def close(self) -> None:
         """Nothing to end or free."""
-
-    def _run(self, what: int, actions: Array) -> int:
-        """Run the kernel (what: STEP, BEGIN or SHOW) on all slots, a contiguous range per thread."""
-        tables = (self.rules, self.ground, self._numbers, self.encoding, self.battles)
-        written = (self._shown, self._final, self._result)
-        if self._threads == 1:
-            return run_slots(what, 0, self.slots, *tables, actions, self.auto_reset, *written)
-        with use_threads(self._threads):
-            return run_ranges(what, self._bounds, *tables, actions, self.auto_reset, *written)
-
-
-def _buffers(slots: int, spec: EnvSpec) -> Shown:
-    """Arrays that the kernel writes into."""
-    return Shown(
-        np.zeros((slots, spec.agents, spec.observation_size), np.float32),
-        np.zeros((slots, spec.agents, spec.state_size), np.float32),
-        np.zeros((slots, spec.agents, spec.action.parameters), bool),
-    )

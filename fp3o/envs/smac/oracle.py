@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fp3o.envs.smac import kernel as k
+from fp3o.envs.smac import constants as k
 from fp3o.envs.smac.battle import BEAM, BLAST, DIRECT, MISSILE, Battles, Rules, SteeringNumbers
 from fp3o.envs.smac.layouts import ATTACK, EAST, MAP_SIZE, NORTH, SOUTH, WEST, Array
 from fp3o.envs.smac.terrain import Ground
@@ -42,7 +42,7 @@ def step(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, actions: 
         b.tick[0] += 1
 
 
-def uniform(b: Battles, units: Array, purpose: int) -> Array:
+def uniform(b: Battles, units: Array, purpose: np.uint64) -> Array:
     """Random numbers of these units in the current game loop."""
 
     def scramble(h: Array) -> Array:
@@ -52,7 +52,7 @@ def uniform(b: Battles, units: Array, purpose: int) -> Array:
         return mixed
 
     place = (b.episode.astype(np.uint64) << np.uint64(32)) ^ b.tick.astype(np.uint64)
-    use = (units.astype(np.uint64) << np.uint64(8)) ^ np.uint64(purpose)
+    use = (units.astype(np.uint64) << np.uint64(8)) ^ purpose
     h = scramble(scramble(scramble(b.seed + k.GOLDEN_RATIO) ^ place) + use * k.GOLDEN_RATIO)
     return (h >> np.uint64(40)).astype(Float) * Float(1.0 / 16777216.0)
 

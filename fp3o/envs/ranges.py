@@ -1,0 +1,153 @@
+"""Kernels: compiled functions that threads run on ranges of slots.
+
+A kernel is given one address, at which it finds the addresses and shapes of all its arrays. So its threads call the
+machine code that Python calls, too (a function called in numba's prange is compiled anew, three times over), and a call
+does not look at the types of sixty arrays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numba.core.ccallback
+import numba.extending
+import numba.np.arrayobj
+import numpy as np
+from numba.core import cgutils
+from numpy.typing import NDArray
+
+from fp3o.envs.compiled import UNCOUNTED, cache_of, compiled, use_threads
+
+# Without types to check: most of numba has none.
+typeof: Any = numba.typeof
+types: Any = numba.types
+arrays: Any = numba.np.arrayobj
+CFunc: Any = numba.core.ccallback.CFunc
+ir: Any = cgutils.ir  # type: ignore[attr-defined]
+INTEGER = ir.IntType(64)
+
+
+class Kernel:
+    """Decorator of a function (address, what, thread, start, stop) → int. It starts with `read(address)`, which gives
+    the tuple that it works on. Compiled on first use."""
+
+    def __init__(self, function: Callable[[Any, int, int, int, int], int]) -> None:
+        self._function = function
+        self._lock = threading.Lock()
+        self.compiled: dict[Any, Any] = {}
+        """By (numba's) type of the tuple."""
+
+    def address(self, kind: Any) -> int:
+        """Of the machine code for this type of tuple."""
+        with self._lock:
+            if kind not in self.compiled:
+                arguments = (types.CPointer(kind), *[types.int64] * 4)
+                code = CFunc(self._function, (arguments, types.int64), locals={}, options=UNCOUNTED)
+                with cache_of(self._function) as cache:
+                    if cache:
+                        code.enable_caching()
+                code.compile()
+                self.compiled[kind] = code
+        return int(self.compiled[kind].address)
+
+
+class Ranges:
+    """A kernel with what it works on: a tuple of arrays, integers, and tuples of them. Thread i has the slots
+    bounds[i] … bounds[i + 1]."""
+
+    def __init__(self, kernel: Kernel, data: tuple[Any, ...], bounds: NDArray[np.int64]) -> None:
+        self._kernel = kernel
+        self._data = data  # kept, as the table has only addresses
+        self._table = np.array(_table(data))
+        self._bounds = bounds
+
+    @functools.cached_property
+    def _address(self) -> int:
+        return self._kernel.address(typeof(self._data))
+
+    @functools.cached_property
+    def _alone(self) -> Callable[[int], int]:
+        function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)(self._address)
+        table, start, stop = self._table.ctypes.data, int(self._bounds[0]), int(self._bounds[-1])
+        return lambda what: function(table, what, 0, start, stop)
+
+    def run_alone(self, what: int) -> int:
+        """Run on all slots, in this thread. Returns what the kernel returns."""
+        return self._alone(what)
+
+    def run(self, what: int) -> None:
+        """Run on all slots, a range per thread."""
+        if len(self._bounds) == 2:
+            self._alone(what)
+            return
+        with use_threads(len(self._bounds) - 1):
+            _in_threads(self._address, self._table.ctypes.data, what, self._bounds)
+
+
+def _table(value: Any) -> list[int]:
+    """The numbers that `read` needs: an array's address and shape, or an integer."""
+    if isinstance(value, tuple):
+        return [number for part in value for number in _table(part)]
+    if isinstance(value, np.ndarray):
+        if not value.flags.c_contiguous:
+            raise ValueError("kernels read contiguous arrays only")
+        return [value.ctypes.data, *value.shape]
+    return [int(value)]
+
+
+def _read(_: Any, address: Any) -> Any:
+    """The tuple whose `_table` is at an address; its type is that of the pointer."""
+
+    def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        table = builder.bitcast(values[0], INTEGER.as_pointer())
+        places = itertools.count()
+
+        def number() -> Any:
+            return builder.load(builder.gep(table, [ir.Constant(INTEGER, next(places))]))
+
+        def build(kind: Any) -> Any:
+            if isinstance(kind, types.BaseTuple):
+                return context.make_tuple(builder, kind, [build(part) for part in kind])
+            if not isinstance(kind, types.Array):
+                return context.cast(builder, number(), types.int64, kind)
+            array = arrays.make_array(kind)(context, builder)
+            data = builder.inttoptr(number(), array.data.type)
+            shape = [number() for _ in range(kind.ndim)]
+            size = ir.Constant(INTEGER, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+            strides = [size]
+            for length in reversed(shape[1:]):
+                strides.insert(0, builder.mul(length, strides[0]))
+            arrays.populate_array(array, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
+            return array._getvalue()
+
+        return build(address.dtype)
+
+    return address.dtype(address), lower
+
+
+def _call(_: Any, code: Any, table: Any, what: Any, thread: Any, start: Any, stop: Any) -> Any:
+    """Call a kernel's machine code."""
+
+    def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        function = ir.FunctionType(INTEGER, [INTEGER] * 5)
+        return builder.call(builder.inttoptr(values[0], function.as_pointer()), values[1:])
+
+    return types.int64(*[types.int64] * 6), lower
+
+
+read: Any = numba.extending.intrinsic(_read)
+call: Any = numba.extending.intrinsic(_call)
+
+
+def _spread(code: int, table: int, what: int, bounds: NDArray[np.int64]) -> None:
+    for i in numba.prange(len(bounds) - 1):
+        call(code, table, what, i, bounds[i], bounds[i + 1])
+
+
+_in_threads = compiled(_spread, parallel=True)

@@ -1,0 +1,192 @@
+"""The memory of the battle engine as its compiled functions see it: arrays of records.
+
+To the compiler a record is one pointer, while a tuple of arrays is the pointers, sizes and strides of all of them,
+loaded again wherever one is used: with sixty arrays in tuples compiling took four times as long.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fp3o.envs.smac.battle import Battles, Rules, SteeringNumbers
+from fp3o.envs.smac.constants import NEIGHBOUR_MARGIN, ONE, ROUNDING, TWO
+from fp3o.envs.smac.layouts import Array, Encoding
+from fp3o.envs.smac.terrain import Ground
+
+Record = Any  # its fields are attributes
+Records = Any  # an array of them
+
+_REAL = np.float32
+_PER_SLOT = {
+    "seed": np.uint64,
+    "episode": np.int64,
+    "tick": np.int64,
+    "step": np.int64,
+    "running": np.bool_,
+    "total": np.float64,
+}
+_PER_AGENT = {"last_action": np.int64, "goal_x": _REAL, "goal_y": _REAL, "moving": np.bool_}
+_PER_UNIT = {
+    "quiet": np.int32,
+    "target": np.int16,
+    "victim": np.int16,
+    "strikes": np.int8,
+    "side": np.int8,
+    "has_spot": np.bool_,
+    "fighting": np.bool_,
+    "alive": np.bool_,
+}  # all others are of single precision
+
+
+def _zeros(shape: tuple[int, ...], **fields: Any) -> Array:
+    """Records with these fields; given are their types."""
+    by_size = sorted(fields.items(), key=lambda field: -np.dtype(field[1]).itemsize)  # no gaps between fields
+    return np.zeros(shape, np.dtype(by_size, align=True))
+
+
+def _filled(shape: tuple[int, ...], **fields: Any) -> Array:
+    """Records with these values."""
+    out = _zeros(shape, **{name: np.asarray(value).dtype for name, value in fields.items()})
+    for name, value in fields.items():
+        out[name] = value
+    return out
+
+
+class State(NamedTuple):
+    """The state of N battles of U units. What is saved and restored."""
+
+    slots: Array  # [N]
+    units: Array  # [N, U]; what only agents have is unused for the others
+
+
+def empty_state(slots: int, units: int) -> State:
+    """All battles, before the first reset."""
+    per_unit = {name: _PER_UNIT.get(name, _REAL) for name in Battles._fields if name not in _PER_SLOT}
+    return State(_zeros((slots,), **_PER_SLOT), _zeros((slots, units), **(per_unit | _PER_AGENT)))
+
+
+def by_name(state: State, agents: int) -> Battles:
+    """Views of a state, an array per field."""
+
+    def view(name: str) -> Array:
+        if name in _PER_SLOT:
+            return state.slots[name]
+        return state.units[name][:, :agents] if name in _PER_AGENT else state.units[name]
+
+    return Battles(*(view(name) for name in Battles._fields))
+
+
+class Tables(NamedTuple):
+    """The constants of a scenario: the numbers and columns of `Rules`, and what follows from them."""
+
+    game: Array  # [1]
+    rules: Array  # [U]
+    between: Array  # [U, U] of pairs of units
+
+
+def tables_of(rules: Rules, steering: SteeringNumbers, auto_reset: bool) -> Tables:
+    units = len(rules.kind)
+    numbers = {name: value for name, value in rules._asdict().items() if np.ndim(value) == 0}
+    columns = {name: value for name, value in rules._asdict().items() if np.ndim(value) == 1}
+    both = rules.separation[:, None] + rules.separation
+    margin, place = both + NEIGHBOUR_MARGIN, steering.occupied * both
+    together = rules.layer[:, None] == rules.layer
+    return Tables(
+        _filled((1,), **numbers, **steering._asdict(), auto_reset=auto_reset),
+        # spread: cells around a place beside a target within which another unit can take it.
+        _filled((units,), **columns, spread=np.minimum(place + ROUNDING, TWO).max(axis=1)),
+        _filled(
+            (units, units),
+            raw=rules.raw,
+            near=both * both,  # squared distance below which two units overlap …
+            close=np.where(together, margin * margin, -ONE),  # … are neighbours; −1, never, if on different layers
+            taken=np.where(together, place * place, -ONE),  # … one takes the other's place beside a target; likewise
+        ),
+    )
+
+
+class Work(NamedTuple):
+    """Working memory of T threads; each uses its own for one battle after another."""
+
+    bodies: Array  # [T, U]
+    places: Array  # [T, 2, U] where a unit stands, or is about to, in the eyes of allies (0) and of enemies (1)
+    blocks: Array  # [T, U] a list of units in the way, relative to the point of interest
+    pairs: Array  # [T, U (U − 1) / 2] a list of neighbours u < v, in ascending order
+    neighbours: Array  # [T, U, U] of each unit a list of its neighbours, in ascending order
+
+
+def empty_work(threads: int, units: int) -> Work:
+    return Work(
+        bodies=_zeros(
+            (threads, units),
+            order=np.int64,  # the unit whose turn it is to choose a target
+            vitality=np.float64,  # health plus shield before the step
+            alive_before=np.bool_,
+            crowd=np.int32,  # number of neighbours
+            mode=np.int8,
+            mobility=_REAL,
+            new_x=_REAL,
+            new_y=_REAL,
+            push_x=_REAL,
+            push_y=_REAL,
+            dying=np.bool_,
+        ),
+        places=_zeros((threads, 2, units), x=_REAL, y=_REAL),
+        # square: squared distance at which a unit is in the way; load: what it costs.
+        blocks=_zeros((threads, units), x=_REAL, y=_REAL, square=_REAL, load=_REAL),
+        pairs=_zeros((threads, units * (units - 1) // 2), u=np.uint16, v=np.uint16, near=_REAL),
+        neighbours=np.zeros((threads, units, units), np.uint16),
+    )
+
+
+class Shown(NamedTuple):
+    """What agents and critics see, for all slots."""
+
+    observation: Array  # [N, A, O]
+    state: Array  # [N, A, S]
+    available: Array  # [N, A, D]
+
+
+def empty_shown(slots: int, agents: int, observation_size: int, state_size: int, actions: int) -> Shown:
+    return Shown(
+        np.zeros((slots, agents, observation_size), np.float32),
+        np.zeros((slots, agents, state_size), np.float32),
+        np.zeros((slots, agents, actions), bool),
+    )
+
+
+class Result(NamedTuple):
+    """The result of a step. The last three are valid where the episode ended with it."""
+
+    reward: Array  # [N]
+    ending: Array  # [N] 0 running, 1 won, 2 lost, 3 no unit left, 4 time limit, -1 frozen
+    total: Array  # [N] return of the episode
+    length: Array  # [N] its steps
+    alive: Array  # [N, A] agents alive at its end
+
+
+def empty_result(slots: int, agents: int) -> Result:
+    return Result(
+        reward=np.zeros(slots),
+        ending=np.zeros(slots, np.int64),
+        total=np.zeros(slots),
+        length=np.zeros(slots, np.int64),
+        alive=np.zeros((slots, agents), bool),
+    )
+
+
+class Scene(NamedTuple):
+    """All that the kernel reads and writes."""
+
+    tables: Tables
+    ground: Ground
+    encoding: Encoding
+    state: State
+    work: Work
+    actions: Array  # [N, A]
+    shown: Shown
+    final: Shown
+    """The same at the end of an episode."""
+    result: Result

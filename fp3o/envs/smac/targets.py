@@ -1,0 +1,245 @@
+"""Whom units attack, and where those that fight hand to hand stand: orders of agents, choice of targets, free places.
+
+Here and in all that the kernel calls: `game` are the numbers of a scenario; of arrays of records indexed by unit,
+`rules` is what does not change, `b` the battle's state and `w` working memory (see `records.py`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fp3o.envs.compiled import inner
+from fp3o.envs.smac.battle import DIRECT
+from fp3o.envs.smac.chance import shuffle
+from fp3o.envs.smac.constants import (
+    HUGE,
+    LEASH,
+    NOWHERE,
+    PLACE_ANGLE,
+    PLACE_COS,
+    PLACE_SIN,
+    ROUNDING,
+    SNUG,
+    SPOT_RANGE,
+    STICKINESS,
+    TINY,
+    TWO,
+    ZERO,
+    F,
+)
+from fp3o.envs.smac.layouts import ATTACK, MAP_SIZE, NORTH, WEST, Array, move_goal
+from fp3o.envs.smac.records import Record, Records
+
+
+@inner
+def striking(rule: Record, unit: Record) -> bool:
+    """Whether a unit is between the two hits of an attack; it stands still then (catalogue: PsiBladesBurst is
+    channeled)."""
+    return bool(unit.strikes > 0 and rule.blow == DIRECT)
+
+
+@inner
+def break_off(rule: Record, unit: Record) -> None:
+    """Cancel an attack whose hit, or second hit, has not landed yet."""
+    unit.has_spot = False
+    if unit.windup > ZERO:
+        unit.windup = ZERO
+        unit.cooldown = ZERO
+    if striking(rule, unit):
+        unit.strikes = 0
+
+
+@inner
+def give_orders(game: Record, rules: Records, b: Records, actions: Array) -> None:
+    """Set targets and goals from the agents' actions; a new order cancels an attack that has not hit yet."""
+    for a in range(game.agents):
+        action, unit = actions[a], b[a]
+        unit.last_action = action
+        if not unit.alive or rules[a].scripted:
+            continue
+        target = -1
+        unit.moving = False
+        if action >= ATTACK:
+            target = game.agents + action - ATTACK
+        elif NORTH <= action <= WEST:
+            unit.moving = True
+            goal_x, goal_y = move_goal(action, float(unit.x), float(unit.y))
+            unit.goal_x = F(goal_x)
+            unit.goal_y = F(goal_y)
+        if target != unit.target:
+            break_off(rules[a], unit)
+        unit.target = target
+
+
+@inner
+def walkable(planes: Array, layer: int, x: np.float32, y: np.float32) -> bool:
+    """Whether a unit's centre may be at (x, y)."""
+    column, row = math.floor(TWO * x), math.floor(TWO * y)
+    if column < 0 or row < 0 or column >= 2 * MAP_SIZE or row >= 2 * MAP_SIZE:
+        return False
+    return bool(planes[layer, column, row])
+
+
+@inner
+def mark_own(b: Records, u: int, place: Record) -> None:
+    """Where u stands and fights, or is about to; NOWHERE if it is dead or just walks."""
+    unit = b[u]
+    place.x, place.y = NOWHERE, NOWHERE
+    if unit.alive and unit.fighting:
+        place.x, place.y = unit.x, unit.y
+    elif unit.alive and unit.has_spot:
+        target = b[unit.target]
+        place.x, place.y = target.x + unit.spot_x, target.y + unit.spot_y
+
+
+@inner
+def mark_places(game: Record, b: Records, places: Records) -> None:
+    """Places that units of each side find taken: by enemies where they are, by friends where they fight or will."""
+    for u in range(b.shape[0]):
+        friends = 0 if u < game.agents else 1
+        mark_own(b, u, places[friends, u])
+        foes = places[1 - friends, u]
+        foes.x = b[u].x if b[u].alive else NOWHERE
+        foes.y = b[u].y if b[u].alive else NOWHERE
+
+
+@inner
+def find_spot(
+    game: Record,
+    rules: Records,
+    between: Records,
+    planes: Array,
+    b: Records,
+    taken: Records,
+    blocks: Records,
+    u: int,
+    v: int,
+) -> tuple[np.float32, np.float32, np.float32]:
+    """The nearest free place beside v from which u can hit v: its cost in cells (HUGE if there is none), x and y
+    relative to v. taken: [U] places that u finds taken."""
+    centre_x, centre_y = b[v].x, b[v].y
+    dx, dy = b[u].x - centre_x, b[u].y - centre_y
+    distance = max(F(math.sqrt(dx * dx + dy * dy)), TINY)
+    beside = SNUG * (rules[u].reach + rules[u].radius + rules[v].radius)
+    near = beside + rules[u].spread
+    count = 0
+    for other in range(b.shape[0]):
+        x, y = taken[other].x - centre_x, taken[other].y - centre_y
+        block = blocks[count]
+        block.x = x
+        block.y = y
+        block.square = between[u, other].taken
+        count += (x * x + y * y < near * near) & (other != v)  # no branch: it would be mispredicted
+    scale = beside / distance
+    dx *= scale
+    dy *= scale
+    best, best_x, best_y = HUGE, ZERO, ZERO
+    for place in range(PLACE_COS.shape[0]):
+        cost = distance - beside + game.detour * beside * PLACE_ANGLE[place]
+        if cost >= best:
+            continue
+        x = dx * PLACE_COS[place] - dy * PLACE_SIN[place]
+        y = dx * PLACE_SIN[place] + dy * PLACE_COS[place]
+        free = walkable(planes, rules[u].layer, centre_x + x, centre_y + y)
+        for i in range(count):
+            gap_x, gap_y = x - blocks[i].x, y - blocks[i].y
+            if gap_x * gap_x + gap_y * gap_y < blocks[i].square:
+                free = False
+                break
+        if free:
+            best, best_x, best_y = cost, x, y
+    return best, best_x, best_y
+
+
+@inner
+def choose_targets(
+    game: Record,
+    rules: Records,
+    between: Records,
+    planes: Array,
+    b: Records,
+    w: Records,
+    places: Records,
+    blocks: Records,
+    now: np.uint64,
+    looks: bool,
+) -> None:
+    """Targets of scripted units as by the game's attack-move: the nearest enemy in scan range, until it dies or
+    escapes.
+
+    For melee units the distance is the way to a free place beside the target, which they then occupy. Units of agents
+    look for such a place beside the target that their action names.
+    """
+    units, agents = b.shape[0], game.agents
+    searching = looks
+    for u in range(units):
+        unit = b[u]
+        if unit.target >= 0 and not b[unit.target].alive:
+            unit.target = -1
+            break_off(rules[u], unit)
+        if unit.target < 0 and rules[u].scripted and unit.alive:
+            searching = True
+    if not searching:
+        return
+    if looks:
+        shuffle(now, w)
+    marked = False
+    for turn in range(units):
+        u = w[turn].order
+        unit, rule = b[u], rules[u]
+        t = unit.target
+        if not unit.alive or (t < 0 and not rule.scripted):
+            continue
+        side = 0 if u < agents else 1
+        best, best_score, spot_x, spot_y = t, HUGE, unit.spot_x, unit.spot_y
+        has_spot = False
+        first, last = (agents, units) if u < agents else (0, agents)
+        if t >= 0:
+            if not looks or unit.windup > ZERO or striking(rule, unit):
+                continue
+            dx, dy = b[t].x - unit.x, b[t].y - unit.y
+            gap = F(math.sqrt(dx * dx + dy * dy)) - rule.radius - rules[t].radius
+            if gap <= rule.reach or not (rule.scripted or rule.melee):
+                first = last
+            elif not rule.scripted:
+                first, last = t, t + 1
+        unit.has_spot = False
+        if first < last:
+            best, spot_x, spot_y = -1, ZERO, ZERO
+        for v in range(first, last):
+            if not b[v].alive:
+                continue
+            dx, dy = b[v].x - unit.x, b[v].y - unit.y
+            radius = rules[v].radius
+            if v != t:  # rule out without a root what is out of scan range, or further away than the best so far
+                far = max(min(rule.scan, best_score) + rule.radius + radius + ROUNDING, ZERO)
+                if dx * dx + dy * dy > far * far:
+                    continue
+            gap = F(math.sqrt(dx * dx + dy * dy)) - rule.radius - radius
+            if rule.scripted and gap > rule.scan and (v != t or gap > rule.scan + LEASH):
+                continue
+            score = gap
+            if v == t:
+                score -= STICKINESS
+            if score >= best_score:
+                continue
+            x, y = ZERO, ZERO
+            free = False
+            if rule.melee and gap < SPOT_RANGE:
+                if not marked:
+                    mark_places(game, b, places)
+                    marked = True
+                places[side, u].x = NOWHERE  # a unit is not in its own way
+                cost, x, y = find_spot(game, rules, between, planes, b, places[side], blocks, u, v)
+                free = bool(cost < HUGE)
+                score += cost - gap if free else game.no_place
+            if score < best_score:
+                best, best_score, has_spot, spot_x, spot_y = v, score, free, x, y
+        unit.target = best
+        unit.has_spot = has_spot
+        unit.spot_x = spot_x
+        unit.spot_y = spot_y
+        if marked:
+            mark_own(b, u, places[side, u])
