@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -22,3 +25,15 @@ def folder_for(package: Path, name: str, chosen: str | None = None) -> Path | No
         if os.access(folder, os.W_OK):
             return folder
     return None
+
+
+@contextmanager
+def making(lock: Path) -> Iterator[None]:
+    """Compile or load a program inside; of several processes the first holds a lock meanwhile, and the others wait for
+    it, to find the program made."""
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(file, fcntl.LOCK_SH)  # shared: all that waited load it at the same time
+        yield

@@ -39,15 +39,14 @@ def cache_folder(package: Path) -> str:
 
 
 @contextlib.contextmanager
-def cache_of(function: Callable[..., Any]) -> Iterator[bool]:
-    """Where numba looks for a cache inside: this function's folder; other packages' functions keep theirs. Gives
-    whether there is one."""
+def cache_of(function: Callable[..., Any]) -> Iterator[str]:
+    """Where numba looks for a cache inside: this function's `cache_folder`; other packages' functions keep theirs."""
     folder = cache_folder(Path(function.__code__.co_filename).parent)
     with _ONE_FOLDER:
         before = settings.CACHE_DIR
         settings.CACHE_DIR = folder or before
         try:
-            yield bool(folder)
+            yield folder
         finally:
             settings.CACHE_DIR = before
 
@@ -57,8 +56,8 @@ _ONE_FOLDER = threading.Lock()
 
 def compiled(function: Function, **options: Any) -> Function:
     """Compile on first use."""
-    with cache_of(function) as cache:
-        return cast(Function, numba.njit(cache=cache, **(OPTIONS | options))(function))
+    with cache_of(function) as folder:
+        return cast(Function, numba.njit(cache=bool(folder), **(OPTIONS | options))(function))
 
 
 def uncounted(function: Function) -> Function:

@@ -12,6 +12,8 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -22,6 +24,7 @@ import numpy as np
 from numba.core import cgutils
 from numpy.typing import NDArray
 
+from fp3o.caches import making
 from fp3o.envs.compiled import UNCOUNTED, cache_of, compiled, use_threads
 
 # Without types to check: most of numba has none.
@@ -35,10 +38,11 @@ INTEGER = ir.IntType(64)
 
 class Kernel:
     """Decorator of a function (address, what, thread, start, stop) → int. It starts with `read(address)`, which gives
-    the tuple that it works on. Compiled on first use."""
+    the tuple that it works on. Compiled on first use; of processes that start together the first compiles it, the
+    others wait and load it from the cache."""
 
     def __init__(self, function: Callable[[Any, int, int, int, int], int]) -> None:
-        self._function = function
+        self.function = function
         self._lock = threading.Lock()
         self.compiled: dict[Any, Any] = {}
         """By (numba's) type of the tuple."""
@@ -48,11 +52,12 @@ class Kernel:
         with self._lock:
             if kind not in self.compiled:
                 arguments = (types.CPointer(kind), *[types.int64] * 4)
-                code = CFunc(self._function, (arguments, types.int64), locals={}, options=UNCOUNTED)
-                with cache_of(self._function) as cache:
-                    if cache:
+                code = CFunc(self.function, (arguments, types.int64), locals={}, options=UNCOUNTED)
+                with cache_of(self.function) as folder:
+                    if folder:
                         code.enable_caching()
-                code.compile()
+                with making(Path(folder) / f"{self.function.__name__}.lock") if folder else nullcontext():
+                    code.compile()
                 self.compiled[kind] = code
         return int(self.compiled[kind].address)
 

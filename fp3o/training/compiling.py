@@ -7,7 +7,6 @@ from the cache.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import hashlib
 import importlib
@@ -25,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fp3o.caches import folder_for
+from fp3o import caches
 from fp3o.runs.atomic import write_atomically
 
 OURS = "programs-"
@@ -50,7 +49,7 @@ def cache_folder() -> Path | None:
     """The cache folder, which is also set for torch's compiler; None where nothing can be written."""
     if chosen := os.environ.get(CHOSEN):
         return Path(chosen)
-    folder = folder_for(Path(__file__).parent, OURS + _digest(_machine()))
+    folder = caches.folder_for(Path(__file__).parent, OURS + _digest(_machine()))
     if folder is not None:
         os.environ[CHOSEN] = str(folder)
     return folder
@@ -70,8 +69,7 @@ def _digest(text: str) -> str:
 
 @contextmanager
 def making(key: str) -> Iterator[Path | None]:
-    """Compile or load the program with this key inside; of several processes the first holds a lock meanwhile, and the
-    others wait for it. Yields the cache folder."""
+    """Compile or load the program with this key inside, once for several processes. Yields the cache folder."""
     WORK.programs += 1
     if WORK.tell is not None:
         WORK.tell(WORK.programs)
@@ -81,11 +79,7 @@ def making(key: str) -> Iterator[Path | None]:
         return
     locks = folder / "locks"
     locks.mkdir(parents=True, exist_ok=True)
-    with (locks / _digest(key)).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            fcntl.flock(lock, fcntl.LOCK_SH)  # shared: all that waited load it at the same time
+    with caches.making(locks / _digest(key)):
         yield folder
 
 

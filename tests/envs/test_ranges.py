@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from fp3o.envs.ranges import Kernel, Ranges, read
+from fp3o.envs.compiled import cache_folder
+from fp3o.envs.ranges import CFunc, Kernel, Ranges, read
 
 ROW = np.dtype([("age", np.float32), ("seen", np.int16)], align=True)
 
@@ -62,6 +65,27 @@ def test_numbers_of_a_tuple_are_its_own() -> None:
     Ranges(grow, even, np.array([0, 2])).run(1)
     assert (even.rows["seen"] == -1).all()
     assert len(grow.compiled) == 1
+
+
+def test_of_several_processes_one_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it compiles, nobody else can take the lock."""
+    compiled = CFunc.compile
+    waited = []
+
+    def compile_watched(self: Any) -> None:
+        (lock,) = Path(cache_folder(Path(__file__).parent)).glob("grow.lock")
+        with lock.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waited.append(lock)
+        compiled(self)
+
+    monkeypatch.setattr(CFunc, "compile", compile_watched)
+    data = make(3)
+    Ranges(Kernel(grow.function), data, np.array([0, 3])).run(1)
+    assert len(waited) == 1
+    assert (data.rows["age"] == 3).all()
 
 
 def test_arrays_with_gaps_are_refused() -> None:
