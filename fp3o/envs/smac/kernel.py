@@ -13,7 +13,7 @@ from fp3o.envs.compiled import inner
 from fp3o.envs.ranges import Kernel, read
 from fp3o.envs.smac.chance import moment, uniform
 from fp3o.envs.smac.combat import attack, bury, recover, strike
-from fp3o.envs.smac.constants import HALF, ONE, PURPOSE_SIDE, PURPOSE_SPAWN_X, PURPOSE_SPAWN_Y, RETARGET, TWO, ZERO
+from fp3o.envs.smac.constants import HALF, ONE, PURPOSE_SIDE, PURPOSE_SPAWN_X, PURPOSE_SPAWN_Y, RETARGET, TWO
 from fp3o.envs.smac.layouts import Array, Encoding, settle, write_available, write_features
 from fp3o.envs.smac.motion import find_neighbours, move, steer
 from fp3o.envs.smac.records import Record, Records, Scene, Shown
@@ -24,14 +24,16 @@ CHECK, STEP, BEGIN, SHOW = range(4)
 
 
 @inner
-def reset_battle(game: Record, rules: Records, slot: Record, b: Records) -> None:
+def reset_battle(game: Record, rules: Records, fresh: Records, slot: Record, b: Records) -> None:
     """Start a battle's current episode: both armies at their start positions, allies sorted by type, x, y."""
     slot.tick = 0
-    start = moment(slot.seed, slot.episode, slot.tick)
     slot.step = 0
     slot.running = True
     slot.total = 0.0
+    start = moment(slot.seed, slot.episode, slot.tick)
     for u in range(b.shape[0]):
+        b[u] = fresh[u]
+        b[u].side = 1 if uniform(start, u, PURPOSE_SIDE) < HALF else -1
         right = TWO * uniform(start, u, PURPOSE_SPAWN_X) - ONE
         up = TWO * uniform(start, u, PURPOSE_SPAWN_Y) - ONE
         x, y = rules[u].spawn_x + game.jitter * right, rules[u].spawn_y + game.jitter * up
@@ -46,33 +48,6 @@ def reset_battle(game: Record, rules: Records, slot: Record, b: Records) -> None
             i -= 1
         b[i].x = x
         b[i].y = y
-    for u in range(b.shape[0]):
-        unit = b[u]
-        unit.health = rules[u].max_health
-        unit.shield = rules[u].max_shield
-        unit.cooldown = ZERO
-        unit.windup = ZERO
-        unit.flight = ZERO
-        unit.aim_x = ZERO
-        unit.aim_y = ZERO
-        unit.velocity_x = ZERO
-        unit.velocity_y = ZERO
-        unit.lost = ZERO
-        unit.regained = ZERO
-        unit.spot_x = ZERO
-        unit.spot_y = ZERO
-        unit.has_spot = False
-        unit.fighting = False
-        unit.quiet = 0
-        unit.target = -1
-        unit.victim = -1
-        unit.strikes = 0
-        unit.side = 1 if uniform(start, u, PURPOSE_SIDE) < HALF else -1
-        unit.alive = True
-        unit.last_action = -1
-        unit.goal_x = ZERO
-        unit.goal_y = ZERO
-        unit.moving = False
 
 
 @inner
@@ -164,6 +139,6 @@ def run_slots(address: Any, what: int, thread: int, start: int, stop: int) -> in
                     slot.episode += 1
                     begin = True
         if begin:
-            reset_battle(game, rules, slot, b)
+            reset_battle(game, rules, scene.tables.fresh, slot, b)
         show(encoding, rules, ground.pathing, b, n, shown)
     return -1

@@ -84,6 +84,7 @@ class Tables(NamedTuple):
     game: Array  # [1]
     rules: Array  # [U]
     between: Array  # [U, U] of pairs of units
+    fresh: Array  # [U] the state of units at the start of an episode, but for positions and sides
 
 
 def tables_of(rules: Rules, steering: SteeringNumbers, auto_reset: bool) -> Tables:
@@ -93,6 +94,10 @@ def tables_of(rules: Rules, steering: SteeringNumbers, auto_reset: bool) -> Tabl
     both = rules.separation[:, None] + rules.separation
     margin, place = both + NEIGHBOUR_MARGIN, steering.occupied * both
     together = rules.layer[:, None] == rules.layer
+    fresh = empty_state(1, units).units[0]
+    start = {"health": rules.max_health, "shield": rules.max_shield, "alive": True}
+    for name, value in (start | dict.fromkeys(("target", "victim", "last_action"), -1)).items():
+        fresh[name] = value
     return Tables(
         _filled((1,), **numbers, **steering._asdict(), auto_reset=auto_reset),
         # spread: cells around a place beside a target within which another unit can take it.
@@ -104,6 +109,7 @@ def tables_of(rules: Rules, steering: SteeringNumbers, auto_reset: bool) -> Tabl
             close=np.where(together, margin * margin, -ONE),  # … are neighbours; −1, never, if on different layers
             taken=np.where(together, place * place, -ONE),  # … one takes the other's place beside a target; likewise
         ),
+        fresh,
     )
 
 
