@@ -39,6 +39,22 @@ def test_machine_code_is_kept_elsewhere_if_the_package_is_read_only(
     assert find(package).startswith(str(tmp_path / "chosen"))
 
 
+def test_edited_sources_are_compiled_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those of the engine, and ours that all engines are compiled with."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
+    engine = tmp_path / "engine"
+    engine.mkdir()
+    sources = (engine / "motion.py", tmp_path / "compiled.py", tmp_path / "ranges.py")
+    for source in sources:
+        source.write_text("before")
+    folders = {compiled.cache_folder.__wrapped__(engine)}
+    for source in sources:
+        source.write_text("after")
+        folders.add(compiled.cache_folder.__wrapped__(engine))
+    assert len(folders) == 4
+
+
 def test_engines_need_no_folder_to_write_in(tmp_path: Path) -> None:
     """Where the folders for machine code belong lies a file: none can be made, whoever the user is."""
     shutil.copytree(ROOT / "fp3o", tmp_path / "fp3o", ignore=shutil.ignore_patterns("__pycache__"))
