@@ -109,8 +109,8 @@ def draw_curve(axes: Axes, cell: CellRuns, name: str | None = None) -> list[tupl
 
 
 def published_of(cell: CellRuns) -> Published | None:
-    """The paper's value, unless the runs depart from its settings."""
-    return scores().get(cell.cell) if not cell.deviations else None
+    """The paper's value, unless the runs depart from its settings or would."""
+    return scores().get(cell.cell) if not (cell.deviations or cell.planned.departs) else None
 
 
 def _extremes(cell: CellRuns, found: Band) -> Band:
@@ -166,7 +166,7 @@ def caption(cells: Sequence[CellRuns]) -> str:
     text += " (win rates)" if len(rules) > 1 else ""
     if any(0 < len(cell.runs) < FEWEST_SEEDS for cell in drawn):
         text += f"; with fewer than {FEWEST_SEEDS} seeds thin lines: single runs"
-    if any(cell.cell in scores() and not cell.deviations for cell in drawn):
+    if any(published_of(cell) is not None for cell in drawn):
         text += "; dotted and bar at the right: published value ± spread"
     if any(scoring_of(cell.cell).metric != "win_rate" for cell in drawn):
         text += f"; the first {100 * START:.0f} % of training may leave the range"
@@ -202,8 +202,7 @@ def panels(filled: Sequence[Sequence[bool]], tall: float = TALL) -> tuple[Figure
 
 def empty(axes: Axes, cells: Sequence[CellRuns] = (), text: str = "not run") -> None:
     """A panel without data says so, and what the paper has there; small, however high its row is."""
-    known = scores()
-    theirs = [f"{Cell.of(cell.cell).title} {known[cell.cell].text}" for cell in cells if cell.cell in known]
+    theirs = [f"{Cell.of(cell.cell).title} {p.text}" for cell in cells if (p := published_of(cell)) is not None]
     if theirs:
         pairs = [" · ".join(theirs[start : start + 2]) for start in range(0, len(theirs), 2)]
         text = "\n".join([f"{text}; paper:", *(pairs if len(theirs) > 2 else theirs)]).replace(" -", " −")

@@ -47,6 +47,8 @@ class Planned(NamedTuple):
     cell: str
     digest: str
     seeds: tuple[int, ...]
+    departs: bool = False
+    """Whether its scores will not be comparable with the paper's: a tenth of the steps, say."""
 
     def folder(self, runs: Path, seed: int) -> Path:
         """The folder of a seed's run."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout
-from fp3o.statistics.scores import CellRuns, Planned, collect
+from fp3o.statistics.scores import CellRuns, Planned, collect, departures
 
 FIGURE_PACKAGES = ("bokeh", "matplotlib")
 """Training does without them: the extra `figures` of pyproject.toml."""
@@ -47,7 +47,9 @@ class SuiteRuns:
     def __init__(self, suite: config.Suite, runs: Path) -> None:
         self.suite = suite
         self.root = runs
-        planned = (Planned(plan.cell.id, plan.digest, seeds) for plan, seeds in suite.runs())
+        planned = (
+            Planned(plan.cell.id, plan.digest, seeds, bool(departures(plan.deviations))) for plan, seeds in suite.runs()
+        )
         self.cells: Mapping[str, CellRuns] = Cells(runs, planned)
 
     def of(self, artefact: config.Artefact) -> list[CellRuns]:

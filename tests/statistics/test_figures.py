@@ -20,7 +20,7 @@ from fp3o.report.page import figures_of, page
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
-from paper_figures.drawing import COLUMN, WIDTH, label_axes, panels
+from paper_figures.drawing import COLUMN, WIDTH, empty, label_axes, panels
 
 ARTEFACTS = [artefact for artefact in config.load_suite("paper").artefacts if artefact.kind == "figure"]
 FIGURES = [artefact.name for artefact in ARTEFACTS]
@@ -227,6 +227,16 @@ def test_what_was_not_run_is_small_and_has_the_papers_value(drawn: Drawn) -> Non
     assert "FP3O −32.7 ± 5.8" in other.texts[0].get_text()
     beside = drawn.panel("figure-mamujoco", "6-Agent HalfCheetah [6×1], partial sharing")
     assert "FP3O 4879.3 ± 845.1" in beside.texts[0].get_text()
+
+
+@pytest.mark.parametrize("suite", ["paper", "preview"])
+def test_where_the_plan_departs_from_the_paper_its_value_is_left_out(suite: str, tmp_path: Path) -> None:
+    """Not run at a tenth of the steps: the published value is no value of that."""
+    cells = SuiteRuns(config.load_suite(suite), tmp_path).cells
+    figure, axes = plt.subplots()
+    empty(axes, [cells[f"{CHEETAH}/fp3o"]])
+    plt.close(figure)
+    assert axes.texts[0].get_text() == ("not run; paper:\nFP3O 4128.3 ± 366.9" if suite == "paper" else "not run")
 
 
 def test_steps_stand_under_the_lowest_panel_with_data(drawn: Drawn) -> None:
