@@ -7,6 +7,7 @@ from the cache.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import hashlib
 import importlib
@@ -19,10 +20,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MethodType
+from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
 
 from fp3o import caches
 from fp3o.runs.atomic import write_atomically
@@ -84,34 +88,105 @@ def making(key: str) -> Iterator[Path | None]:
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function compiled on first call, specialised to its shapes, which never change within a run."""
+    """The function compiled on first call, once for each combination of shapes and constants among its arguments.
+
+    Arguments are tensors, constants, and tuples, lists or dictionaries of them. If the function is a method, tensors
+    that its object has as attributes are inputs, too. It may change inputs in place, and take gradients inside; no
+    gradient flows through it. It is traced here and compiled by torch's inductor without torch.compile, whose tracing
+    and checks would take longer than loading a program that is in the cache.
+    """
+    programs: dict[Any, Callable[..., Any]] = {}
+
+    def call(*arguments: Any) -> Any:
+        inputs = Inputs(function, arguments)
+        if inputs.key not in programs:
+            programs[inputs.key] = _compile(inputs)
+        with torch.no_grad():
+            return programs[inputs.key](*(x.detach() for x in inputs.tensors))
+
+    return call
+
+
+class Inputs:
+    """The tensors that a call of a function reads, each once."""
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._function = function
+        self._object = function.__self__ if isinstance(function, MethodType) else None
+        held = {} if self._object is None else {k: v for k, v in vars(self._object).items() if _holds_tensors(v)}
+        self._leaves, self._tree = pytree.tree_flatten((held, arguments))
+        numbers: dict[int, int] = {}  # by identity: which tensor it is
+        self.tensors: list[Tensor] = []
+        places: list[Any] = []  # for each leaf: the number of a tensor, or a constant
+        for leaf in self._leaves:
+            if isinstance(leaf, Tensor) and id(leaf) not in numbers:
+                numbers[id(leaf)] = len(self.tensors)
+                self.tensors.append(leaf)
+            places.append((numbers[id(leaf)],) if isinstance(leaf, Tensor) else leaf)
+        self._places = places
+        self.key = (self._tree, tuple(map(str, places)), tuple(map(_kind, self.tensors)))
+
+    def call(self, *tensors: Tensor) -> Any:
+        """Call the function with these instead of the given tensors."""
+        leaves = [tensors[x[0]] if isinstance(x, tuple) else x for x in self._places]
+        held, arguments = pytree.tree_unflatten(leaves, self._tree)
+        if self._object is None:
+            return self._function(*arguments)
+        there = copy.copy(self._object)
+        vars(there).update(held)
+        return self._function.__func__(there, *arguments)  # type: ignore[attr-defined]
+
+
+def _holds_tensors(value: Any) -> bool:
+    leaves = pytree.tree_leaves(value) if isinstance(value, (tuple, list, dict)) else [value]
+    return any(isinstance(x, Tensor) for x in leaves) and all(isinstance(x, Tensor | None) for x in leaves)
+
+
+def _compile(inputs: Inputs) -> Callable[..., Any]:
+    """A program for these inputs: from the cache, or compiled; if that fails, once more with an empty cache, as ours
+    may be damaged."""
+    outputs: Any = None
+
+    def flat(*tensors: Tensor) -> list[Any]:
+        nonlocal outputs
+        leaves, outputs = pytree.tree_flatten(inputs.call(*tensors))
+        return leaves
+
+    graph = make_fx(flat, tracing_mode="fake")(*inputs.tensors)
     cache_folder()
-    torch._dynamo.config.trace_autograd_ops = True  # a step takes its gradient inside the compiled function
-    return torch.compile(function, backend=_backend, dynamic=False, fullgraph=True)
-
-
-def _backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
     # Takes seconds; before the lock is taken, so that other processes need not wait for it.
-    importlib.import_module("torch._inductor.compile_fx")
-    return _compile(graph, inputs)
-
-
-def _compile(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
-    """Compile with torch's inductor; if that fails, once more with an empty cache, as ours may be damaged."""
-    with making(f"{graph.graph}{[_kind(x) for x in inputs]}"):
+    importlib.import_module("torch._inductor.standalone_compile")
+    key = f"{graph.graph}{[_kind(x) for x in inputs.tensors]}"
+    with making(key) as folder, torch.no_grad():
+        # Constants are not part of the key: a program with constants is compiled every time.
+        constants = any(node.op == "get_attr" for node in graph.graph.nodes)
+        kept = None if folder is None or constants else folder / f"program-{_digest(key)}"
         try:
-            return _inductor(graph, inputs)
+            run = _made(graph, inputs.tensors, kept)
         except Exception:
-            folder = cache_folder()
             if folder is None or not folder.name.startswith(OURS):
                 raise
             with _without(folder):
-                return _inductor(graph, inputs)
+                run = _made(graph, inputs.tensors, kept)
+    return lambda *tensors: pytree.tree_unflatten(run(*tensors), outputs)
 
 
-def _inductor(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
-    program: Callable[..., Any] = torch._dynamo.lookup_backend("inductor")(graph, inputs)
-    return program
+def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None) -> Callable[..., Any]:
+    artifacts: Any = importlib.import_module("torch._inductor.standalone_compile")
+    settings: Any = torch._inductor.config
+    # Kernels are not chosen by timing them: that takes seconds, and sums in another order would differ in the last bits
+    # from one machine to the next.
+    with settings.patch({"deterministic": True, "triton.autotune_pointwise": False}):
+        if kept is not None and kept.exists():
+            with contextlib.suppress(Exception):  # damaged: it is compiled again
+                return cast(Callable[..., Any], artifacts.CompiledArtifact.load(path=str(kept)))
+        program = torch._inductor.standalone_compile(
+            graph, [x.detach() for x in tensors], dynamic_shapes="from_example_inputs"
+        )
+        if kept is not None:
+            with contextlib.suppress(RuntimeError, AssertionError):  # torch cannot keep this one
+                program.save(path=str(kept))
+    return cast(Callable[..., Any], program)
 
 
 def _kind(x: Any) -> Any:

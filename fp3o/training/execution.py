@@ -58,7 +58,7 @@ class Execution:
 
     @property
     def compiler(self) -> Compiler:
-        """For gradient steps and comparisons of policies."""
+        """For gradient steps."""
         return _identity if self.mode == "eager" else compiled
 
     @property

@@ -6,6 +6,7 @@ The same code for every algorithm, every kind of sharing and any number of seeds
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -68,14 +69,13 @@ class Learner:
         compiler: Compiler = lambda function: function,
         stepper: type[Stepper] = Stepper,
     ) -> None:
-        """compiler: for gradient steps and for comparing policies."""
+        """compiler: for gradient steps. Everything else is done a few times per iteration and would not repay it."""
         self.spec, self.sharing, self.settings = spec, sharing, settings
         self.turns, self.critic_input = ALGORITHMS[algorithm]
         self.device = torch.device(device)
         actor, critic = networks(spec, sharing, algorithm, settings)
         self.actor, self.critic = actor, critic
         self.stepper = stepper(actor, critic, settings, initial, self.device, compiler)
-        self._compare = compiler(self.compare)
         self.replicas = initial.trunk.shape[0]
         self.on_step: Callable[[Turn, StepStatistics], None] | None = None
         self._log_ratio: Tensor | None = None
@@ -185,6 +185,11 @@ class Learner:
             clip_range = torch.full(agents.shape, self.settings.clip, device=self.device)
         return make_crew(self.sharing, self.used(), agents, turn.learners, turn.go, clip_range, turn.others)
 
+    @cached_property
+    def _everyone(self) -> Crew:
+        """The crew of all agents. Kept: making it copies to the device, for which the CPU would wait."""
+        return self.crew(Turn(1))
+
     def std(self) -> Tensor | None:
         """Current σ of every agent, [R, 1, 1, A, d]; None for categorical actions."""
         if self.spec.action.kind != "gaussian":
@@ -203,7 +208,7 @@ class Learner:
     def _evaluate(self, rollout: Rollout) -> Tensor:
         """Compute and keep the log ratios of the whole rollout; returns the exact KL(π ‖ π_k), mean over samples [R,
         A]."""
-        everyone = self.crew(Turn(1))
+        everyone = self._everyone
         kind = Kind("own", None, "actor", True)
         units = unit_rows(rollout, self.settings)
         trunks, heads, _ = self.stepper.parameters
@@ -211,7 +216,7 @@ class Learner:
         ratios, divergences = [], []
         every = agent_rows(rollout, everyone.agents, units, None)
         for rows in every.split(min(max(1, EVALUATION_ROWS // units.shape[1]), self.stepper.slice_units(every)), 2):
-            log_ratio, divergence = self._compare(layers, rollout, everyone, self._old_std, rows)
+            log_ratio, divergence = self.compare(layers, rollout, everyone, self._old_std, rows)
             ratios.append(log_ratio)
             divergences.append(divergence)
         replicas, times, slots, agents = rollout.log_prob.shape

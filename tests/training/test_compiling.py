@@ -5,13 +5,18 @@ from __future__ import annotations
 import multiprocessing
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
+from torch import Tensor
 
 from fp3o.training import compiling
+from fp3o.training.execution import why_not_compiled
+
+needs_compiler = pytest.mark.skipif(why_not_compiled() is not None, reason=str(why_not_compiled()))
 
 
 @pytest.fixture
@@ -65,7 +70,7 @@ class Compiler:
     def __init__(self, damaged: Path | None) -> None:
         self.damaged = damaged
 
-    def __call__(self, graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
+    def __call__(self, graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None) -> torch.fx.GraphModule:
         if self.damaged is None or self.damaged.exists():
             raise RuntimeError("cannot be compiled")
         return graph
@@ -74,15 +79,65 @@ class Compiler:
 def test_a_damaged_cache_is_made_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "damaged").touch()
     monkeypatch.setattr(compiling, "_forget", lambda: None)
-    monkeypatch.setattr(compiling, "_inductor", Compiler(folder / "damaged"))
-    graph = torch.fx.symbolic_trace(torch.nn.ReLU())
-    assert compiling._compile(graph, [torch.ones(2)]) is graph
+    monkeypatch.setattr(compiling, "_made", Compiler(folder / "damaged"))
+    assert compiling.compiled(torch.relu)(torch.ones(2)).tolist() == [1, 1]
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     (folder / "good").touch()
-    monkeypatch.setattr(compiling, "_inductor", Compiler(None))  # not the cache's fault: it is kept
+    monkeypatch.setattr(compiling, "_made", Compiler(None))  # not the cache's fault: it is kept
     with pytest.raises(RuntimeError, match="cannot be compiled"):
-        compiling._compile(graph, [torch.ones(2)])
+        compiling.compiled(torch.relu)(torch.ones(2))
     assert (folder / "good").exists()
+
+
+class State(NamedTuple):
+    weight: Tensor
+    moment: Tensor
+
+
+class Learns:
+    """Takes a gradient of its weights, and changes them in place."""
+
+    def __init__(self) -> None:
+        self.state = State(torch.arange(6.0).view(2, 3).requires_grad_(), torch.zeros(2, 3))
+        self.weight = self.state.weight  # the same tensor under another name
+        self.rate, self.found = 0.01, ("not", "a", "tensor")
+
+    def step(self, x: Tensor, options: dict[str, Tensor | None], kind: str) -> State:
+        loss = ((x @ self.weight) ** 2).sum()
+        (gradient,) = torch.autograd.grad(loss, [self.weight])
+        with torch.no_grad():
+            self.state.moment.mul_(0.5).add_(gradient)
+            self.weight.sub_(self.state.moment * (self.rate if kind == "slow" else 0.1))
+        return State(loss.detach(), gradient.norm())
+
+
+def same_steps(kinds: Sequence[str], x: Tensor) -> None:
+    plain, fast = Learns(), Learns()
+    step = compiling.compiled(fast.step)
+    for kind in kinds:
+        one, other = plain.step(x, {"none": None}, kind), step(x, {"none": None}, kind)
+        assert isinstance(other, State)
+        for a, b in zip((*one, *plain.state), (*other, *fast.state), strict=True):
+            torch.testing.assert_close(a, b)
+
+
+@needs_compiler
+def test_a_program_is_kept_and_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    same_steps(["slow", "slow", "fast"], torch.ones(4, 2))
+    assert compiling.WORK.programs == 2  # one for each kind
+    kept = sorted(folder.glob("program-*"))
+    assert len(kept) == 2
+
+    def fails(*_: object, **__: object) -> None:
+        raise AssertionError("compiled again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch._inductor, "standalone_compile", fails)
+        same_steps(["slow", "fast"], torch.ones(4, 2))
+    content = kept[0].read_bytes()
+    kept[0].write_bytes(b"damaged")
+    same_steps(["slow", "fast"], torch.ones(4, 2))
+    assert len(kept[0].read_bytes()) > len(content) // 2  # made again
 
 
 def test_training_does_not_import_the_compiler_before_it_is_needed() -> None:

@@ -23,7 +23,7 @@ from fp3o.envs.interface import EnvSpec, slot_seeds
 from fp3o.errors import UserError
 from fp3o.networks import products
 from fp3o.networks.sharing import sharing
-from fp3o.training import execution
+from fp3o.training import compiling, execution
 from fp3o.training.compiling import ahead_of_time, compiled
 from fp3o.training.execution import Execution, GraphStepper
 from fp3o.training.randomness import Draws
@@ -121,10 +121,24 @@ def test_steps_are_long_enough_to_show_a_mistake(cell: str) -> None:
         assert (last[name] - first[name]).abs().max() > 50 * TOLERANCE
 
 
+@pytest.mark.parametrize("cell", [MLP, GRU])
+def test_traced_is_eager(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given to torch's compiler has the function's results, and nothing in it is a constant of this run."""
+    traced: list[torch.fx.GraphModule] = []
+
+    def keep(graph: torch.fx.GraphModule, *_: object) -> torch.fx.GraphModule:
+        traced.append(graph)
+        return graph
+
+    monkeypatch.setattr(compiling, "_made", keep)
+    agree(learned(cell), learned(cell, compiler=compiled))
+    assert traced
+    assert not [node for graph in traced for node in graph.graph.nodes if node.op == "get_attr"]
+
+
 @needs_compiler
 @pytest.mark.parametrize("cell", [MLP, pytest.param(GRU, marks=pytest.mark.slow)])
 def test_compiled_is_eager(cell: str) -> None:
-    torch._dynamo.reset()
     agree(learned(cell), learned(cell, compiler=compiled))
 
 
@@ -143,7 +157,6 @@ def test_gradients_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> No
 @needs_compiler
 @pytest.mark.slow  # a minute of C++ where nothing is compiled yet; whole gradients are compared above
 def test_gradients_in_pieces_are_the_same_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch._dynamo.reset()
     whole = learned(MLP)
     in_pieces(monkeypatch)
     agree(whole, learned(MLP, compiler=compiled))
@@ -154,7 +167,6 @@ def test_gradients_in_pieces_are_the_same_compiled(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("cell", [MLP, GRU])
 def test_a_rollout_collected_compiled_is_the_eager_one(cell: str) -> None:
     """Actors and critics with GRUs, legal choices, time limits that are no ends: all that is compiled in collecting."""
-    torch._dynamo.reset()
     options = {"episode_limit": 8} if cell == MLP else {}
     plan = tiny_plan(cell, rollout_length=50, recurrent=True, time_limit_is_terminal=False, **options)
     acting = compiled if torch.cuda.is_available() else ahead_of_time  # as Execution.acting chooses
@@ -177,7 +189,6 @@ def test_a_seed_in_a_stack_is_the_seed_alone(cell: str) -> None:
 @pytest.mark.parametrize("path", ["eager", "graph"])
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
 def test_a_gpu_agrees_with_the_cpu(cell: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch._dynamo.reset()
     options: dict[str, Any] = {} if path == "eager" else {"compiler": compiled, "stepper": GraphStepper}
     on_cpu = learned(cell)
     in_pieces(monkeypatch)

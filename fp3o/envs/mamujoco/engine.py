@@ -30,9 +30,9 @@ from fp3o.envs.options import MamujocoOptions
 from fp3o.errors import UserError
 from fp3o.fields import checked
 
-# At least. A step of 20 HalfCheetahs took 1.12 ms on one thread of a 16-core machine, 0.49 on two, 0.26 on four, 0.18
-# on ten.
-SLOTS_PER_THREAD = 2
+# At least. With other work between, a step of 20 HalfCheetahs took 0.61 ms on one thread of a 16-core machine, 0.39 on
+# two, 0.22 on four, 0.16 on eight, 0.13 on ten, 0.10 on sixteen.
+SLOTS_PER_THREAD = 1
 POSITIONS = mujoco.mjtStage.mjSTAGE_POS.value  # argument of Batch.forward: compute positions only
 
 
