@@ -21,7 +21,7 @@ def save(
 ) -> int:
     """Put finished runs into DVC and its store, and stage the rest in git; removes nothing.
 
-    Runs of the paper suite are saved whole, those of the preview compressed and without checkpoints.
+    New runs are saved compressed; which checkpoints are kept is said in the suite's file (docs/workflow.md).
     """
     from fp3o.workflow import store
 

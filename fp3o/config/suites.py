@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from fp3o.config.cells import Cell
 from fp3o.config.resolution import Plan, resolve
+from fp3o.config.saving import Saving
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds
 from fp3o.config.sources import data_root, variant_settings
 from fp3o.config.tasks_schema import NAME
@@ -80,6 +81,17 @@ class Suite:
     """What names it on command lines: its name or, of a user's own, its path."""
     imports: tuple[Path, ...] = ()
     """Plug-ins that it loads."""
+    saving: tuple[Saving, ...] = ()
+    """Of a suite under DVC: how new runs are saved."""
+
+    def saving_of(self, cell_id: str) -> Saving | None:
+        """The last rule that fits the cell; None: its runs are saved as they are."""
+        return next((rule for rule in reversed(self.saving) if fnmatchcase(cell_id, rule.cells)), None)
+
+    def is_first(self, cell_id: str, seed: int) -> bool:
+        """Whether a cell has no seed before this one; of cells that are not in the suite every seed counts as first."""
+        _, seeds = self._runs.get(cell_id, (None, (seed,)))
+        return seed <= min(seeds)
 
     def overrides_of(self, cell: Cell) -> list[Mapping[str, Scalar]]:
         """Overrides whose pattern fits the cell, in the file's order; last, the steps that the budget allows."""
@@ -198,6 +210,7 @@ def _suite(path: Path, argument: str) -> Suite:
         path,
         argument,
         imports,
+        tuple(Saving(**entry) for entry in raw.get("saving", [])),
     )
     ids = [cell.id for artefact in artefacts if artefact.seeds for cell in artefact.cells]
     if len(ids) > MOST_CELLS:
@@ -205,6 +218,9 @@ def _suite(path: Path, argument: str) -> Suite:
     for pattern, _ in overrides:
         if not any(fnmatchcase(i, pattern) for i in ids):
             raise UserError(f"suite {suite.name}: override for {pattern!r} fits none of its cells")
+    for rule in suite.saving:
+        if "only" not in raw and not any(fnmatchcase(i, rule.cells) for i in ids):
+            raise UserError(f"suite {suite.name}: saving of {rule.cells!r} fits none of its cells")
     for name in raw.get("films", ()):
         if name not in ids and fnmatchcase(name, raw.get("only", "*")):
             raise UserError(f"suite {suite.name}, films: {name} is none of its cells")

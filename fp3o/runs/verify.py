@@ -44,7 +44,7 @@ def remedy(folder: Path) -> str:
 def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[str] | None = None) -> dict[str, Any]:
     """run.json of a folder, after checking that its files (all, or `files`) are unaltered; UserError otherwise.
 
-    expected: the run that the folder must contain; None: any. Of a run saved small, all is all but the checkpoint.
+    expected: the run that the folder must contain; None: any. Of a run saved without checkpoint, all is all but that.
     """
     path = folder / records.RUN
     try:
@@ -63,7 +63,7 @@ def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[s
     for name in sorted(needed(document)):
         if name not in document["sha256"]:
             raise UserError(f"{path} has no checksum of {name}; {remedy(folder)}")
-    left_out = records.CHECKPOINT if small.is_small(folder) else ""
+    left_out = records.CHECKPOINT if small.lacks_checkpoint(folder) else ""
     for name in [name for name in document["sha256"] if name != left_out] if files is None else files:
         if name == left_out:
             raise UserError(small.without_checkpoint(folder, document["cell"], document["seed"]))

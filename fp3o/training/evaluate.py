@@ -194,8 +194,9 @@ class Trained(NamedTuple):
 
 def trained(folder: Path, weights: Path | None = None) -> Trained:
     """The final policy from a run's files, which are verified; weights: as for `evaluate_run`."""
-    document = read_verified(folder, files=(records.CHECKPOINT,) if weights is None else ())
-    source = folder / records.CHECKPOINT if weights is None else weights
+    own = folder / records.CHECKPOINT
+    source = own if weights is None else weights
+    document = read_verified(folder, files=(records.CHECKPOINT,) if source.absolute() == own.absolute() else ())
     tensors, metadata = checkpoint.load(source)
     checkpoint.require(
         metadata,

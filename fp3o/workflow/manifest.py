@@ -13,13 +13,13 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import layout
+from fp3o.runs import layout, records
 from fp3o.runs.atomic import write_atomically
 from fp3o.runs.verify import RunId, read_verified
 from fp3o.workflow import jobs, objects
@@ -85,14 +85,14 @@ def manifest(suite: config.Suite, without: Container[str] = ()) -> dict[str, Any
     run whose folder is in `without`, which is here but damaged; any other damaged run is a UserError.
     """
     runs: dict[str, Any] = {}
-    away = _saved_entries(suite)
+    saved = _saved(suite)
     for run in planned_runs(suite):
         path = run.document(suite.name)
         name = path.parent.relative_to(layout.suite_root(suite.name) / "runs").as_posix()
         if path.is_file() and name not in without:
             document = read_verified(path.parent, RunId(run.plan.cell.id, run.plan.digest, run.seed))
-            runs[run.id] = _entry(suite, run, document)
-        elif (entry := away(run)) is not None:
+            runs[run.id] = saved.entry(run, document)
+        elif (entry := saved.away(run)) is not None:
             runs[run.id] = entry
     return {"suite": suite.name, "runs": runs}
 
@@ -106,39 +106,59 @@ def entries(text: bytes, path: Path) -> dict[str, dict[str, Any]]:
     return runs
 
 
-def _entry(suite: config.Suite, run: PlannedRun, document: Mapping[str, Any]) -> dict[str, Any]:
-    tracked = objects.TRACKED.get(suite.name)
-    return {
-        **({"saved": "without checkpoint"} if tracked is not None and tracked.small else {}),
-        "cell": run.plan.cell.id,
-        "digest": run.plan.digest,
-        "seed": run.seed,
-        "status": document["status"],
-        "score": document["score"],
-        "sha256": document["sha256"],
-    }
+class _Saved(NamedTuple):
+    """What is known of the saved runs of a suite."""
+
+    where: objects.Setup | None
+    """None: the suite is not under DVC."""
+    locked: objects.Listing | None
+    """None: the listing is in a remote only."""
+    known: Mapping[str, Mapping[str, Any]]
+    """The manifest in git, by run id; not the one on disk, which Snakemake deletes before it runs the rule."""
+
+    def entry(self, run: PlannedRun, document: Mapping[str, Any]) -> dict[str, Any]:
+        """A run's entry, from its run.json."""
+        return {
+            **({"saved": "without checkpoint"} if self._without_checkpoint(run) else {}),
+            "cell": run.plan.cell.id,
+            "digest": run.plan.digest,
+            "seed": run.seed,
+            "status": document["status"],
+            "score": document["score"],
+            "sha256": document["sha256"],
+        }
+
+    def _without_checkpoint(self, run: PlannedRun) -> bool:
+        if self.locked is None:
+            return "saved" in self.known.get(run.id, {})
+        folder = _folder_of(run)
+        return f"{folder}/{records.RUN}" in self.locked and f"{folder}/{records.CHECKPOINT}" not in self.locked
+
+    def away(self, run: PlannedRun) -> dict[str, Any] | None:
+        """The entry of a saved run that is not in this checkout, None if it was not saved.
+
+        From its run.json if DVC's cache or store has it, else from the manifest in git.
+        """
+        md5 = (self.locked or {}).get(f"{_folder_of(run)}/{records.RUN}")
+        content = objects.find(md5, self.where) if md5 and self.where is not None else None
+        if content is not None:
+            return self.entry(run, json.loads(content))
+        return dict(self.known[run.id]) if run.id in self.known else None
 
 
-def _saved_entries(suite: config.Suite) -> Callable[[PlannedRun], dict[str, Any] | None]:
-    """A function that gives the manifest entry of a saved run that is not in this checkout, None if it was not saved.
+def _folder_of(run: PlannedRun) -> str:
+    """A run's folder in listings."""
+    return f"{run.plan.cell.id}/{run.plan.digest}/seed-{run.seed}"
 
-    From the run's run.json if DVC's cache or store has it, else from the manifest in git (not the one on disk, which
-    Snakemake deletes before it starts the rule that writes it).
-    """
+
+def _saved(suite: config.Suite) -> _Saved:
     if suite.name not in objects.TRACKED or not Path(".dvc").is_dir():
-        return lambda run: None
+        return _Saved(None, {}, {})
     where = objects.setup()
-    locked = objects.listing(objects.listing_name(objects.lock_text(), suite.name), where) or {}
     path = manifest_path(suite.name)
     text = objects.committed(path, "") or objects.committed(path)
-    known = entries(text or b"", path)
-
-    def entry(run: PlannedRun) -> dict[str, Any] | None:
-        md5 = locked.get(f"{run.plan.cell.id}/{run.plan.digest}/seed-{run.seed}/run.json")
-        content = objects.find(md5, where) if md5 else None
-        return _entry(suite, run, json.loads(content)) if content is not None else known.get(run.id)
-
-    return entry
+    locked = objects.listing(objects.listing_name(objects.lock_text(), suite.name), where)
+    return _Saved(where, locked, entries(text or b"", path))
 
 
 # --- Cells and metrics ---------------------------------------------------------------------------------------------

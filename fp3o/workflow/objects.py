@@ -26,19 +26,9 @@ from fp3o.runs.records import RUN
 LOCK = Path("dvc.lock")
 STORE = Path("artifacts")
 
-
-class Tracked(NamedTuple):
-    """A suite under DVC."""
-
-    stage: str
-    """Its name in dvc.yaml."""
-    small: bool
-    """Whether its runs are saved compressed and without checkpoints (fp3o/runs/small.py)."""
-
-
 PAPER = "paper"
-TRACKED = {PAPER: Tracked("runs", small=False), "preview": Tracked("preview", small=True)}
-"""The suites under DVC (dvc.yaml); the others are trained again in minutes."""
+TRACKED = {PAPER: "runs", "preview": "preview"}
+"""The suites under DVC, each with its stage in dvc.yaml; the others are trained again in minutes."""
 
 Listing: TypeAlias = dict[str, str]
 """Files below results/<suite>/runs: `<cell>/<digest>/seed-<k>/<file>` → md5."""
@@ -130,7 +120,7 @@ def _put_in_cache(path: Path, content: bytes) -> None:
 def listing_name(text: str | bytes | None, suite: str = PAPER, where: str = "dvc.lock") -> str | None:
     """Name of a suite's listing, from the content of a dvc.lock; None if nothing was saved. `where` is for messages."""
     try:
-        outs = _document(text)["stages"].get(TRACKED[suite].stage, {}).get("outs", [])
+        outs = _document(text)["stages"].get(TRACKED[suite], {}).get("outs", [])
         name = outs[0]["md5"] if outs else None
         if name is not None and not re.fullmatch(r"[0-9a-f]{32}\.dir", name):
             raise ValueError(f"{name} is no folder's checksum")
@@ -197,7 +187,7 @@ def saved_document(suite: str, run: str, where: Setup) -> dict[str, Any] | None:
 
 def write_lock(name: str, files: Mapping[str, str], where: Setup, suite: str = PAPER) -> None:
     """Write dvc.lock so that it names this listing, with the stage's command and dependencies as they are now."""
-    called = TRACKED[suite].stage
+    called = TRACKED[suite]
     try:
         stage = yaml.safe_load(Path("dvc.yaml").read_bytes())["stages"][called]
         command, deps = str(stage["cmd"]), sorted(stage.get("deps", []))

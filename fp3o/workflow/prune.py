@@ -56,7 +56,7 @@ def prune(suite: config.Suite, delete: bool = False, kept: bool = False) -> list
         return _prune_folders(suite, root, {}, delete)[0] + _kept(root / "scratch", delete and kept)
     with store.alone():
         if objects.listing_name(objects.lock_text(), suite.name) is None:
-            stage = TRACKED[suite.name].stage
+            stage = TRACKED[suite.name]
             raise UserError(f"dvc.lock has no stage `{stage}`: `fp3o save` writes it; nothing was removed")
         where = objects.setup()
         locked = store.locked_listing(where, suite.name)

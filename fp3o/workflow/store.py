@@ -1,7 +1,7 @@
 """`fp3o save` and `fp3o pull`: runs of the suites under DVC into it and back. Neither removes anything.
 
 save(message="")    add the finished runs of this checkout to those that dvc.lock names; a run that it names already is
-                    replaced, a saved run that is not here stays; runs of `preview` are saved small (fp3o/runs/small.py)
+                    replaced, a saved run that is not here stays; new ones are saved as `saving` of their suite says
 pull(patterns)      get the saved runs that are not here; a file that is here is never touched
 """
 
@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import math
 import os
 import shlex
 import subprocess
@@ -78,7 +79,7 @@ def save(message: str = "", suites: Sequence[str] = tuple(TRACKED)) -> Outcome:
 def _save_suite(suite: config.Suite, where: Setup) -> tuple[Listing, Outcome]:
     """Store the finished runs of a suite, write dvc.lock and its manifest; all saved files, and what was done."""
     locked = locked_listing(where, suite.name)
-    here, problems = _finished_here(suite.name, locked, where)
+    here, problems = _finished_here(suite, locked, where)
     replaced = {objects.run_of(path) for path in here}
     wanted = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in replaced} | here
     record(wanted, where, suite.name)
@@ -120,7 +121,7 @@ def locked_listing(where: Setup, suite: str = PAPER) -> Listing:
     listing = objects.listing(name, where)
     if listing is None and not where.in_git:
         # With any file DVC fetches the listing as well; run.json is a small file.
-        _dvc("fetch", next((str(path) for path in _saved_documents(suite)), TRACKED[suite].stage))
+        _dvc("fetch", next((str(path) for path in _saved_documents(suite)), TRACKED[suite]))
         listing = objects.listing(name, where)
     if listing is None:
         raise UserError(
@@ -137,52 +138,64 @@ def _saved_documents(suite: str) -> Iterator[Path]:
         yield objects.runs_folder(suite) / run["cell"] / run["digest"] / f"seed-{run['seed']}" / records.RUN
 
 
-def _finished_here(suite: str, locked: Listing, where: Setup) -> tuple[Listing, dict[str, str]]:
+def _finished_here(suite: config.Suite, locked: Listing, where: Setup) -> tuple[Listing, dict[str, str]]:
     """The files of every finished run of this checkout, after copying them to the cache; and by run what is damaged.
 
-    locked: what is saved already.
+    locked: what is saved already; such a run stays as it was saved, to the byte (another library may compress
+    otherwise).
     """
     files: Listing = {}
     problems: dict[str, str] = {}
-    root = objects.runs_folder(suite)
+    root = objects.runs_folder(suite.name)
     saved = _by_run(locked)
     for document in track(sorted(root.glob(f"*/*/*/*/*/*/{records.RUN}")), "checking runs here", "runs"):
         folder = document.parent
         run = folder.relative_to(root).as_posix()
+        known = saved.get(run, {})
         try:
-            contents = _checked_contents(folder, without_checkpoint=TRACKED[suite].small)
+            contents = _checked_contents(folder)
+            is_saved = known.get(records.RUN) == objects.md5_of(contents[records.RUN])
+            if is_saved and _on_this_machine(known, where):
+                files |= {f"{run}/{name}": md5 for name, md5 in known.items()}
+                continue
+            names = list(known) if is_saved else _names(suite, RunId.at(folder), contents)
+            if records.CHECKPOINT in names and records.CHECKPOINT not in contents:
+                raise UserError(small.without_checkpoint(folder, RunId.at(folder).cell, RunId.at(folder).seed))
         except UserError as error:
             problems[run] = str(error)
             continue
         except FileNotFoundError:
             continue  # A sweep is training it again: left for the next save.
-        if TRACKED[suite].small:
-            known = saved.get(run, {})
-            if known.get(records.RUN) == objects.md5_of(contents[records.RUN]) and _on_this_machine(known, where):
-                files |= {
-                    f"{run}/{name}": md5 for name, md5 in known.items()
-                }  # Another library may compress otherwise.
-                continue
-            contents = small.packed(contents)
-        for name, content in contents.items():
+        for name, content in small.packed(contents, names).items():
             md5 = objects.md5_of(content)
             objects.put(where.cache, md5, content)
             files[f"{run}/{name}"] = md5
     return files, problems
 
 
+def _names(suite: config.Suite, run: RunId, contents: Mapping[str, bytes]) -> list[str]:
+    """The names of the files as which a new run is saved, by the suite's rule for its cell."""
+    whole = [*dict.fromkeys((*contents, records.CHECKPOINT))]
+    rule = suite.saving_of(run.cell)
+    if rule is None:
+        return whole
+    checkpoint = contents.get(records.CHECKPOINT)
+    size = math.inf if checkpoint is None else len(checkpoint)  # Absent: it was left out elsewhere.
+    return small.names(whole, rule.keeps(suite.is_first(run.cell, run.seed), size))
+
+
 def _on_this_machine(files: Mapping[str, str], where: Setup) -> bool:
     return all(objects.find(md5, where) is not None for md5 in files.values())
 
 
-def _checked_contents(folder: Path, without_checkpoint: bool) -> dict[str, bytes]:
-    """The contents of an unaltered run's files. Read once, checked and returned: a sweep may change them meanwhile."""
-    document = read_verified(folder, RunId.at(folder))
-    if small.is_small(folder) and not without_checkpoint:
-        raise UserError(small.without_checkpoint(folder, document["cell"], document["seed"]))
-    checksums = document["sha256"]
-    names = [name for name in checksums if not (without_checkpoint and name == records.CHECKPOINT)]
-    contents = {name: records.read_bytes(folder / name) for name in names}
+def _checked_contents(folder: Path) -> dict[str, bytes]:
+    """The contents of an unaltered run's files. Read once, checked and returned: a sweep may change them meanwhile.
+
+    Compressed files under the names of the plain ones; without the checkpoint if the run was saved without.
+    """
+    checksums = read_verified(folder, RunId.at(folder))["sha256"]
+    left_out = records.CHECKPOINT if small.lacks_checkpoint(folder) else ""
+    contents = {name: records.read_bytes(folder / name) for name in checksums if name != left_out}
     for name, content in contents.items():
         if hashlib.sha256(content).hexdigest() != checksums[name]:
             raise UserError(f"{folder / name} is being changed")
@@ -207,7 +220,7 @@ def record(wanted: Mapping[str, str], where: Setup, suite: str = PAPER) -> None:
         for md5 in set(wanted.values()):  # DVC pushes from its cache, and shipped runs may be in artifacts/ only.
             if (stored := objects.find(md5, where)) is not None:
                 objects.put(where.cache, md5, stored)
-        stage = TRACKED[suite].stage
+        stage = TRACKED[suite]
         _dvc("push", stage)
         states: dict[str, str] = json.loads(_dvc("status", "--cloud", "--json", stage) or "{}")
         absent = [path for path, state in states.items() if state in ("new", "missing")]

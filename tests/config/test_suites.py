@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -244,3 +245,33 @@ def test_a_baseline_is_one_of_the_tables_algorithms(tmp_path: Path) -> None:
     (tmp_path / "more.yaml").write_text(MINE + "imports: [none.py]\n")
     with pytest.raises(UserError, match=r"suite more, imports: .*none.py: there is no such file"):
         load_suite(str(tmp_path / "more.yaml"))
+
+
+# --- How runs are saved --------------------------------------------------------------------------------------------
+
+
+def test_the_papers_checkpoints_are_kept_of_first_seeds_and_none_of_the_matching_degree() -> None:
+    suite = load_suite("paper")
+    for plan, seeds in suite.runs():
+        rule = suite.saving_of(plan.cell.id)
+        assert rule is not None
+        large, small = ([rule.keeps(suite.is_first(plan.cell.id, seed), size) for seed in seeds] for size in (2e5, 1e5))
+        measured = plan.settings.matching_degree
+        assert large == [not measured, False, False, False, False]
+        assert small == [not measured] * 5
+    assert {rule.checkpoints for rule in load_suite("preview").saving} == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("{cells: '*', checkpoints: some}", "saving/0/checkpoints: 'some' is not one of ['all', 'first', 'none']"),
+        ("{cells: '*', checkpoints: first, above: -1}", "saving/0/above: -1 is less than the minimum of 0"),
+        ("{cells: '*', checkpoints: first, above: 1 kB}", "saving/0/above: '1 kB' is not of type 'integer'"),
+        ("{cells: mpe/*, checkpoints: none}", "saving of 'mpe/*' fits none of its cells"),
+    ],
+)
+def test_a_bad_rule_is_one_line(write: Callable[[str, str], None], rule: str, said: str) -> None:
+    write("heir", f"title: Heir\nextends: base\nsaving: [{rule}]\n")
+    with pytest.raises(UserError, match=re.escape(said)):
+        load_suite("heir")

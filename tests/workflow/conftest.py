@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from harness import Checkout, commands, copy_repository
+from stores import git, publish
+
+from fp3o import config
+from fp3o.workflow import store
 
 
 @pytest.fixture
@@ -69,3 +74,32 @@ def saved(saved_template: Path, tmp_path: Path) -> Checkout:
     """The same, committed to git and saved in DVC's store."""
     shutil.copytree(saved_template, tmp_path / "trained", symlinks=True)
     return Checkout(tmp_path / "trained", commands(tmp_path, tmp_path / "trained"))
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A repository whose thirty runs are saved and committed. Cloned, never used."""
+    folder = tmp_path_factory.mktemp("store")
+    copy_repository(folder / "origin")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in commands(folder, folder / "origin").items():
+            patch.setenv(name, value)
+        patch.chdir(folder / "origin")
+        subprocess.run(["git", "init", "--quiet"], check=True)
+        for plan, seeds in config.load_suite("paper").runs():
+            for seed in seeds:
+                publish(plan.cell.id, seed)
+        (folder / "origin/results/paper/tables").mkdir()
+        (folder / "origin/results/paper/tables/table-smac.csv").write_text("cell,value\nsmac,1\n")
+        assert store.save("Runs").problems == []
+        git("add", "--all")
+        git("commit", "--quiet", "-m", "Rest")
+        yield folder / "origin"
+
+
+@pytest.fixture
+def clone(origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: somebody's clone, nothing pulled."""
+    git("clone", "--quiet", str(origin), str(tmp_path / "clone"))
+    monkeypatch.chdir(tmp_path / "clone")
+    return tmp_path / "clone"

@@ -8,25 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_store import (  # type: ignore[import-not-found]  # pytest finds it beside this file
-    CELL,
-    FILES,
-    clone,
-    git,
-    here,
-    locked,
-    origin,
-    publish,
-    stored,
-)
+from stores import CELL, FILES, git, here, locked, publish, stored
 
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout
 from fp3o.workflow import objects, store
 from fp3o.workflow.prune import prune
-
-__all__ = ["clone", "origin"]
 
 OLD = "2025-01-01T00:00:00Z"
 NEW = "2027-01-01T00:00:00Z"

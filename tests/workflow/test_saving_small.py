@@ -1,4 +1,5 @@
-"""The preview is saved small: compressed, without checkpoints, and read like any other run; nothing else changes."""
+"""The preview is saved small, compressed and without checkpoints, and new runs of the paper as its suite's rules say;
+all are read like any other run, and nothing that was saved before changes."""
 
 from __future__ import annotations
 
@@ -10,33 +11,20 @@ from typing import Any
 
 import pytest
 from command import call
-from test_store import (  # type: ignore[import-not-found]  # pytest finds it beside this file
-    CELL,
-    RUNS,
-    clone,
-    dvc,
-    git,
-    here,
-    locked,
-    origin,
-    publish,
-    stored,
-)
+from stores import CELL, RUNS, dvc, git, here, locked, publish, stored
 
 import fp3o
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.report.page import page
 from fp3o.runs import records
-from fp3o.runs.small import is_small, packed
+from fp3o.runs.small import lacks_checkpoint, names, packed
 from fp3o.statistics import published, scorecard, tables
 from fp3o.statistics.suites import SuiteRuns
 from fp3o.statistics.table_text import to_csv, to_latex, to_markdown
 from fp3o.workflow import guard, manifest, objects, status, store
 from fp3o.workflow.blocks import Sweep
 from fp3o.workflow.prune import prune
-
-__all__ = ["clone", "origin"]
 
 OTHER = "smac/3s5z/full/happo"
 ROOT = Path("results/preview/runs")
@@ -162,7 +150,7 @@ def test_a_damaged_or_incomplete_run_is_still_refused(full: dict[str, bytes], sm
 
 def test_saving_again_changes_nothing_however_it_is_compressed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = (locked("preview"), stored())
-    monkeypatch.setattr("fp3o.runs.small.packed", lambda contents: pytest.fail("compressed again"))
+    monkeypatch.setattr("fp3o.runs.small.packed", lambda *_: pytest.fail("compressed again"))
     assert store.save().problems == []
     assert (locked("preview"), stored()) == before
     assert git("status", "--short") == ""
@@ -177,7 +165,7 @@ def test_a_trained_run_is_not_touched_by_a_pull(full: dict[str, bytes]) -> None:
     assert problems == []
     assert lines[0] == "1 runs brought, 8 were here"
     assert "1 runs differ" in lines[1]
-    assert is_small(half.with_name("seed-3"))
+    assert lacks_checkpoint(half.with_name("seed-3"))
     assert before.items() <= here("preview").items()
     assert len(here("preview")) == len(before) + len(FILES)
 
@@ -196,7 +184,7 @@ def test_the_paper_is_not_saved_without_checkpoints(clone: Path) -> None:
     contents = {path.name: path.read_bytes() for path in folder.iterdir()}
     shutil.rmtree(folder)
     folder.mkdir()
-    for name, content in packed(contents).items():
+    for name, content in packed(contents, names(contents, checkpoint=False)).items():
         (folder / name).write_bytes(content)
     before = locked()
     (problem,) = store.save().problems
@@ -277,3 +265,116 @@ def test_a_suite_that_cannot_be_saved_does_not_hold_back_the_other(
     outcome = store.save("More")
     assert outcome.problems == ["suite preview was not saved: the store is full"]
     assert any(line.startswith("committed: dvc.lock") for line in outcome.lines)
+
+
+# --- Rules of the paper's suite ------------------------------------------------------------------------------------
+
+LATER = "2026-02-02T00:00:00Z"
+ANT = "mamujoco/ant-2x4/full/mappo"
+RULES = f"""
+saving:
+  - {{cells: "smac/*", checkpoints: first, above: 3}}
+  - {{cells: {OTHER}, checkpoints: none}}
+  - {{cells: {ANT}, checkpoints: none, above: 3_000}}
+"""
+WHOLE = {"checkpoint.safetensors", "evaluations.csv", "iterations.csv", "run.json"}
+
+
+@pytest.fixture
+def ruled(clone: Path) -> dict[str, str]:
+    """The current folder: a clone with all runs saved whole, of which 13 were trained anew under a suite with rules.
+
+    What dvc.lock lists of the others, some of which are here.
+    """
+    with Path("benchmarks/suites/paper.yaml").open("a") as file:
+        file.write(RULES)
+    before = locked()
+    store.pull(["mamujoco/hopper-3x1", f"{ANT}/*/seed-4"])
+    trained = ((CELL, range(5)), (OTHER, range(5)), (ANT, range(2)), ("mamujoco/ant-2x4/full/fp3o", range(1)))
+    folders = [publish(cell, seed, ended=LATER) for cell, seeds in trained for seed in seeds]
+    assert store.save("More").problems == []
+    runs = {folder.relative_to(objects.runs_folder()).as_posix() for folder in folders}
+    return {path: md5 for path, md5 in before.items() if objects.run_of(path) not in runs}
+
+
+def saved_files(cell: str) -> dict[int, set[str]]:
+    """By seed, the names of a cell's saved files."""
+    found: dict[int, set[str]] = {}
+    for path in locked():
+        if path.startswith(f"{cell}/"):
+            *_, folder, name = path.split("/")
+            found.setdefault(int(folder.removeprefix("seed-")), set()).add(name)
+    return found
+
+
+def test_each_new_run_is_saved_by_the_rule_of_its_cell(ruled: dict[str, str]) -> None:
+    checkpoint = {"checkpoint.safetensors"}
+    assert saved_files(CELL) == {0: FILES | checkpoint, **dict.fromkeys(range(1, 5), FILES)}
+    assert saved_files(OTHER) == dict.fromkeys(range(5), FILES)
+    assert saved_files(ANT) == {**dict.fromkeys(range(2), FILES | checkpoint), **dict.fromkeys(range(2, 5), WHOLE)}
+    assert saved_files("mamujoco/ant-2x4/full/fp3o") == dict.fromkeys(range(5), WHOLE)  # no rule
+    shown = json.loads(manifest.manifest_path("paper").read_bytes())["runs"].values()
+    without = {(entry["cell"], entry["seed"]) for entry in shown if "saved" in entry}
+    assert without == {*((CELL, seed) for seed in range(1, 5)), *((OTHER, seed) for seed in range(5))}
+
+
+def test_what_was_saved_before_stays_to_the_byte(ruled: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(ruled) == 4 * (RUNS - 13)
+    assert ruled.items() <= locked().items()
+    state = (locked(), stored(), git("rev-parse", "HEAD"))
+    assert set(git("ls-files", "artifacts").split()) == set(map(str, stored()))
+    monkeypatch.setattr("fp3o.runs.small._compressed", lambda _: pytest.fail("compressed again"))
+    store.save("Again")
+    for folder in (objects.runs_folder(), Path(".dvc/cache")):
+        shutil.rmtree(folder)
+    store.pull()
+    store.save("Again")
+    assert (locked(), stored(), git("rev-parse", "HEAD")) == state
+    # An object that is lost is made again in the form it was saved in, whatever the rule says.
+    store.pull()
+    shutil.rmtree(".dvc/cache")
+    lost = next(md5 for path, md5 in ruled.items() if path.endswith("seed-4/iterations.csv") and path.startswith(ANT))
+    objects.object_path(objects.STORE, lost).unlink()
+    assert store.save("Again").problems == []
+    assert (locked(), stored(), git("rev-parse", "HEAD")) == state
+
+
+def test_what_was_pulled_gives_the_same_tables(ruled: dict[str, str]) -> None:
+    def made() -> tuple[str, ...]:
+        paper = config.load_suite("paper")
+        data = SuiteRuns(paper, objects.runs_folder())
+        manifest.main(["manifest", "--suite", "paper"])
+        manifest.main(["metrics", "--suite", "paper"])
+        texts = [manifest.manifest_path("paper").read_text(), Path("results/paper/metrics.json").read_text()]
+        return (*texts, *(to_csv(tables.build(data, paper.artefact(f"table-{name}"))) for name in ("smac", "mamujoco")))
+
+    store.pull()
+    trained = made()
+    assert git("diff", "--", str(manifest.manifest_path("paper"))) == ""
+    shutil.rmtree(objects.runs_folder())
+    store.pull()
+    assert status.damaged("paper") == (RUNS, [])
+    assert made() == trained
+    shutil.rmtree(".dvc/cache")
+    shutil.rmtree("artifacts")  # with a remote elsewhere the last commit alone knows how they were saved
+    assert made() == trained
+
+
+def test_a_seed_without_checkpoint_names_the_one_that_has_it(
+    ruled: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(objects.runs_folder())
+    store.pull()
+    first = next(objects.runs_folder().glob(f"{CELL}/*/seed-0"))
+    run = first.with_name("seed-3")
+    command = f"`fp3o train {CELL} --suite paper --seeds 3 --replace` trains it again"
+    own = ("--checkpoint", str(run / "checkpoint.safetensors"))
+    for arguments in (("evaluate", str(run)), ("render", str(run), "--out", "a.webp"), ("evaluate", str(run), *own)):
+        assert call(*arguments) == 2
+        said = f"fp3o: {run} was saved without its checkpoint (seed 0 has one); {command}\n"
+        assert capsys.readouterr().err == said
+    (first / "checkpoint.safetensors").unlink()
+    assert store.save().problems == []
+    assert saved_files(CELL)[0] == FILES | {"checkpoint.safetensors"}
+    assert store.pull().lines[0] == f"1 runs brought, {RUNS - 1} were here"
+    assert (first / "checkpoint.safetensors").is_file()

@@ -7,91 +7,17 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import fake_trainer
 import pytest
 import yaml
-from harness import commands, copy_repository
-from run_files import write_run
+from stores import CELL, FILES, RUNS, dvc, git, here, locked, publish, stored
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import atomic, layout
+from fp3o.runs import atomic
 from fp3o.workflow import guard, manifest, objects, store
-
-CELL = "smac/3s5z/full/fp3o"
-RUNS = 30
-FILES = 4 * RUNS
-
-
-def publish(cell: str, seed: int, ended: str = "2026-01-01T00:00:00Z", suite: str = "paper", **settings: str) -> Path:
-    """A finished run in the checkout of the current folder, as the trainer would leave it."""
-    plan = config.resolve(config.Cell.parse(cell), settings, config.load_suite(suite))
-    folder = layout.run_directory(objects.runs_folder(suite), plan, seed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FAKE_ENDED", ended)
-        document = fake_trainer.write_files(folder, plan, seed, (seed,), 0)
-    write_run(folder, document)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A repository whose thirty runs are saved and committed. Cloned, never used."""
-    folder = tmp_path_factory.mktemp("store")
-    copy_repository(folder / "origin")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in commands(folder, folder / "origin").items():
-            patch.setenv(name, value)
-        patch.chdir(folder / "origin")
-        subprocess.run(["git", "init", "--quiet"], check=True)
-        for plan, seeds in config.load_suite("paper").runs():
-            for seed in seeds:
-                publish(plan.cell.id, seed)
-        (folder / "origin/results/paper/tables").mkdir()
-        (folder / "origin/results/paper/tables/table-smac.csv").write_text("cell,value\nsmac,1\n")
-        assert store.save("Runs").problems == []
-        git("add", "--all")
-        git("commit", "--quiet", "-m", "Rest")
-        yield folder / "origin"
-
-
-@pytest.fixture
-def clone(origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: somebody's clone, nothing pulled."""
-    git("clone", "--quiet", str(origin), str(tmp_path / "clone"))
-    monkeypatch.chdir(tmp_path / "clone")
-    return tmp_path / "clone"
-
-
-def git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
-
-
-def locked(suite: str = "paper") -> dict[str, str]:
-    """What dvc.lock lists."""
-    found = objects.listing(objects.listing_name(objects.lock_text(), suite), objects.setup())
-    assert found is not None
-    return found
-
-
-def stored() -> set[Path]:
-    return set(Path("artifacts").glob("files/md5/??/*"))
-
-
-def here(suite: str = "paper") -> dict[str, bytes]:
-    """Every file below results/<suite>/runs."""
-    root = objects.runs_folder(suite)
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-def dvc(*arguments: str, check: bool = True) -> str:
-    done = subprocess.run(["dvc", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    assert not check or done.returncode == 0, done.stdout
-    return f"{done.stdout}\nexit code {done.returncode}"
-
 
 # --- save ----------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ if os.path.isdir(os.path.join(workflow.basedir, "fp3o")):  # A checkout; an inst
 from fp3o.config import data_root, load_suite, resolve
 from fp3o.errors import UserError
 from fp3o.runs import layout
-from fp3o.runs.small import is_small
+from fp3o.runs.small import lacks_checkpoint
 from fp3o.workflow import code, cost, guard, jobs, machine, manifest
 from fp3o.workflow.blocks import Sweep, plans_digest
 from fp3o.workflow.options import checked_options
@@ -110,7 +110,7 @@ def run_of_film(cell):
 def has_film(cell):
     """Whether the run will be there, with the checkpoint that plays."""
     run = run_of_film(cell)
-    return not is_small(run) and (not sweep.available or (run / "run.json").exists())
+    return not lacks_checkpoint(run) and (not sweep.available or (run / "run.json").exists())
 
 
 def films(wildcards):
