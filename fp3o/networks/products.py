@@ -10,9 +10,10 @@ from torch import Tensor
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x·W + b of every network: [R, P, rows, in] → [R, P, rows, out]."""
-    # Not baddbmm: it copies the bias to all rows first, and torch.compile cannot fuse that with what follows.
-    y = product(x.flatten(0, 1), weight.flatten(0, 1)).view(*x.shape[:-1], -1)
-    return y.add_(bias[:, :, None])
+    # Not baddbmm: it copies the bias to all rows first, and torch's compiler cannot fuse that with what follows. Added
+    # before the view: the gradient of an addition in place to a view copies three times.
+    y = product(x.flatten(0, 1), weight.flatten(0, 1)).add_(bias.flatten(0, 1)[:, None])
+    return y.view(*x.shape[:-1], -1)
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
