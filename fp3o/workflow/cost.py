@@ -35,7 +35,7 @@ def measurement_path(suite: str, plan: config.Plan) -> Path:
 
 
 def measure(suite: config.Suite, cell: config.Cell) -> dict[str, Any]:
-    """Train the two runs and subtract; a row of cost.csv."""
+    """Train a short run; what it cost, and where it was measured."""
     settings = suite.raw.get("cost")
     if settings is None:
         raise UserError(f"suite {suite.name} says nothing about cost; allowed: cost: {{iterations: …, warmup: …}}")
@@ -47,6 +47,9 @@ def measure(suite: config.Suite, cell: config.Cell) -> dict[str, Any]:
         **{name: seconds[name][warmup:] for name in PHASES},
         **{name: document["volatile"].get(name) for name in ("peak_gpu_mib", "process_gpu_mib", "memory_mib")},
         "device": document["path"]["device"],
+        "host": document["volatile"]["host"],
+        "torch": document["path"]["torch"],
+        "git": document["git"],
     }
 
 
