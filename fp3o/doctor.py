@@ -95,7 +95,7 @@ def _numba() -> str:
 
 
 def _compiler() -> str:
-    # torch.compile asks for the C++ compiler named by CXX, or g++.
+    # torch's compiler asks for the C++ compiler named by CXX, or g++.
     for name in (os.environ.get("CXX"), "g++", "clang++"):
         found = shutil.which(name) if name else None
         if found:

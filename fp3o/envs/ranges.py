@@ -69,7 +69,7 @@ class Ranges:
     def __init__(self, kernel: Kernel, data: tuple[Any, ...], bounds: NDArray[np.int64]) -> None:
         self._kernel = kernel
         self._data = data  # kept, as the table has only addresses
-        self._table = np.array(_table(data))
+        self._table = np.array(_table(data), np.int64)
         self._bounds = bounds
 
     @functools.cached_property
@@ -103,6 +103,8 @@ def _table(value: Any) -> list[int]:
         if not value.flags.c_contiguous:
             raise ValueError("kernels read contiguous arrays only")
         return [value.ctypes.data, *value.shape]
+    if not isinstance(value, int | np.integer | np.bool_):
+        raise TypeError(f"kernels read arrays and integers only: {value!r}")
     return [int(value)]
 
 

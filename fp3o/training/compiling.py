@@ -81,9 +81,7 @@ def making(key: str) -> Iterator[Path | None]:
     if folder is None:
         yield None
         return
-    locks = folder / "locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    with caches.making(locks / _digest(key)):
+    with caches.making(folder / "locks" / _digest(key)):
         yield folder
 
 
@@ -91,7 +89,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function compiled on first call, once for each combination of shapes and constants among its arguments.
 
     Arguments are tensors, constants, and tuples, lists or dictionaries of them. If the function is a method, tensors
-    that its object has as attributes are inputs, too. It may change inputs in place, and take gradients inside; no
+    that its object has as attributes are inputs, too; it may use no others. It may take gradients inside, and change
+    inputs in place that share memory with no other input (torch would take programs for one case in the other); no
     gradient flows through it. It is traced here and compiled by torch's inductor without torch.compile, whose tracing
     and checks would take longer than loading a program that is in the cache.
     """
@@ -124,7 +123,7 @@ class Inputs:
                 self.tensors.append(leaf)
             places.append((numbers[id(leaf)],) if isinstance(leaf, Tensor) else leaf)
         self._places = places
-        self.key = (self._tree, tuple(map(str, places)), tuple(map(_kind, self.tensors)))
+        self.key = (self._tree, tuple(map(repr, places)), tuple(map(_kind, self.tensors)))
 
     def call(self, *tensors: Tensor) -> Any:
         """Call the function with these instead of the given tensors."""
@@ -155,8 +154,8 @@ def _compile(inputs: Inputs) -> Callable[..., Any]:
     graph = make_fx(flat, tracing_mode="fake")(*inputs.tensors)
     cache_folder()
     # Takes seconds; before the lock is taken, so that other processes need not wait for it.
-    importlib.import_module("torch._inductor.standalone_compile")
-    key = f"{graph.graph}{[_kind(x) for x in inputs.tensors]}"
+    importlib.import_module("torch._inductor.compile_fx")
+    key = _key(graph.graph, inputs.tensors)
     with making(key) as folder, torch.no_grad():
         # Constants are not part of the key: a program with constants is compiled every time.
         constants = any(node.op == "get_attr" for node in graph.graph.nodes)
@@ -172,25 +171,39 @@ def _compile(inputs: Inputs) -> Callable[..., Any]:
 
 
 def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None) -> Callable[..., Any]:
-    artifacts: Any = importlib.import_module("torch._inductor.standalone_compile")
-    settings: Any = torch._inductor.config
+    inductor: Any = torch._inductor
     # Kernels are not chosen by timing them: that takes seconds, and sums in another order would differ in the last bits
     # from one machine to the next.
-    with settings.patch({"deterministic": True, "triton.autotune_pointwise": False}):
+    with inductor.config.patch({"deterministic": True, "triton.autotune_pointwise": False}):
         if kept is not None and kept.exists():
             with contextlib.suppress(Exception):  # damaged: it is compiled again
-                return cast(Callable[..., Any], artifacts.CompiledArtifact.load(path=str(kept)))
-        program = torch._inductor.standalone_compile(
+                return cast(Callable[..., Any], inductor.CompiledArtifact.load(path=str(kept)))
+        program = inductor.standalone_compile(
             graph, [x.detach() for x in tensors], dynamic_shapes="from_example_inputs"
         )
         if kept is not None:
-            with contextlib.suppress(RuntimeError, AssertionError):  # torch cannot keep this one
+            with contextlib.suppress(RuntimeError, AssertionError, OSError):  # torch cannot keep this one; disk full
                 program.save(path=str(kept))
     return cast(Callable[..., Any], program)
 
 
-def _kind(x: Any) -> Any:
-    return (x.dtype, x.shape, x.stride(), x.device) if isinstance(x, Tensor) else x
+def _key(graph: torch.fx.Graph, tensors: list[Tensor]) -> str:
+    """All that a program depends on: what it computes, on which processor and GPU, and how torch is set to compile."""
+    inductor: Any = torch._inductor
+    settings = (
+        _machine(),
+        torch.backends.cpu.get_cpu_capability(),  # which ATEN_CPU_CAPABILITY changes
+        sorted({torch.cuda.get_device_name(x.device) for x in tensors if x.is_cuda}),
+        torch.get_num_threads(),
+        torch.get_float32_matmul_precision(),
+        torch.are_deterministic_algorithms_enabled(),
+        inductor.config.save_config_portable(),
+    )
+    return f"{graph}{[_kind(x) for x in tensors]}{settings}"
+
+
+def _kind(x: Tensor) -> tuple[Any, ...]:
+    return (x.dtype, x.shape, x.stride(), x.device)
 
 
 def _forget() -> None:
@@ -252,7 +265,7 @@ def _program(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callab
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # torch's own, about its pytrees
         exported = torch.export.export(Module(), tuple(tensors))
-        key = f"{exported.graph}{[_kind(x) for x in tensors]}"
+        key = _key(exported.graph, tensors)
         with making(key) as folder, tempfile.TemporaryDirectory() as made:
             # Constants are not part of the key: a program with constants is compiled every time.
             kept = None if folder is None or exported.constants else folder / f"ahead-{_digest(key)}.pt2"

@@ -89,6 +89,75 @@ def test_a_damaged_cache_is_made_anew(folder: Path, monkeypatch: pytest.MonkeyPa
     assert (folder / "good").exists()
 
 
+@pytest.fixture
+def kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names under which programs would be kept; nothing is compiled."""
+    names: list[str] = []
+
+    def keep(graph: torch.fx.GraphModule, _: list[Tensor], kept: Path) -> torch.fx.GraphModule:
+        names.append(kept.name)
+        return graph
+
+    monkeypatch.setattr(compiling, "_made", keep)
+    return names
+
+
+def test_programs_for_other_machines_and_settings_are_others(kept: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def make() -> None:
+        compiling.compiled(torch.relu)(torch.ones(2))
+
+    make()
+    make()
+    for place, name in (
+        (compiling, "_machine"),
+        (torch, "get_num_threads"),
+        (torch.backends.cpu, "get_cpu_capability"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, lambda: "another")
+            make()
+    with torch._inductor.config.patch("max_autotune", True):
+        make()
+    assert kept[0] == kept[1]
+    assert len(set(kept)) == 5
+
+
+def test_a_number_and_its_text_are_two_constants(kept: list[str]) -> None:
+    double = compiling.compiled(lambda x, how: x + x if how == 2 else x)
+    assert [double(torch.ones(1), how).item() for how in (2, "2")] == [2, 1]
+    assert len(kept) == 2
+
+
+class Hides:
+    """Has a tensor where it is not looked for."""
+
+    def __init__(self) -> None:
+        self.settings = {"rate": 0.5, "weight": torch.ones(2)}
+
+    def scaled(self, x: Tensor) -> Tensor:
+        return x * self.settings["weight"]
+
+
+def test_a_tensor_that_would_be_a_constant_is_refused(kept: list[str]) -> None:
+    with pytest.raises(AssertionError, match="convert all Tensors"):  # torch's words
+        compiling.compiled(Hides().scaled)(torch.ones(2))
+
+
+class Unsaved:
+    """A program for which the disk has no room."""
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        return [x + 1]
+
+    def save(self, path: str) -> None:
+        raise OSError(28, "No space left on device", path)
+
+
+def test_a_program_that_cannot_be_kept_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._inductor, "standalone_compile", lambda *_, **__: Unsaved())
+    assert compiling.compiled(torch.relu)(torch.ones(2)).tolist() == [2, 2]
+
+
 class State(NamedTuple):
     weight: Tensor
     moment: Tensor

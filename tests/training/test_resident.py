@@ -197,7 +197,6 @@ def test_gpu_graphs_act_and_value_as_their_operations_do(cell: str) -> None:
 
 @GPU
 def test_gpu_graphs_of_compiled_operations_agree() -> None:
-    torch._dynamo.reset()
     plan = plan_of(SPEAKER)
     eager, fused = (rollouts(Play(plan, ResidentPolicy, "cuda", compiler)) for compiler in (None, compiled))
     agree(eager, fused, tolerance=1e-3)
