@@ -73,7 +73,7 @@ def test_of_several_processes_one_compiles(monkeypatch: pytest.MonkeyPatch) -> N
     waited = []
 
     def compile_watched(self: Any) -> None:
-        (lock,) = Path(cache_folder(Path(__file__).parent)).glob("grow.lock")
+        (lock,) = Path(cache_folder(Path(__file__).parent)).glob("watched.lock")
         with lock.open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -82,6 +82,7 @@ def test_of_several_processes_one_compiles(monkeypatch: pytest.MonkeyPatch) -> N
         compiled(self)
 
     monkeypatch.setattr(CFunc, "compile", compile_watched)
+    monkeypatch.setattr(grow.function, "__name__", "watched")  # a lock that no other test takes at the same time
     data = make(3)
     Ranges(Kernel(grow.function), data, np.array([0, 3])).run(1)
     assert len(waited) == 1
