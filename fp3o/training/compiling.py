@@ -89,10 +89,11 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function compiled on first call, once for each combination of shapes and constants among its arguments.
 
     Arguments are tensors, constants, and tuples, lists or dictionaries of them. If the function is a method, tensors
-    that its object has as attributes are inputs, too; it may use no others. It may take gradients inside, and change
-    inputs in place that share memory with no other input (torch would take programs for one case in the other); no
-    gradient flows through it. It is traced here and compiled by torch's inductor without torch.compile, whose tracing
-    and checks would take longer than loading a program that is in the cache.
+    that its object has as attributes are inputs, too; it may use no others, and other attributes must not change. It
+    may take gradients inside, and change inputs in place that share memory with no other input (torch would take
+    programs for one case in the other); no gradient flows through it. It is traced here and compiled by torch's
+    inductor without torch.compile, whose tracing and checks would take longer than loading a program that is in the
+    cache.
     """
     programs: dict[Any, Callable[..., Any]] = {}
 
@@ -113,11 +114,11 @@ class Inputs:
         self._function = function
         self._object = function.__self__ if isinstance(function, MethodType) else None
         held = {} if self._object is None else {k: v for k, v in vars(self._object).items() if _holds_tensors(v)}
-        self._leaves, self._tree = pytree.tree_flatten((held, arguments))
+        leaves, self._tree = pytree.tree_flatten((held, arguments))
         numbers: dict[int, int] = {}  # by identity: which tensor it is
         self.tensors: list[Tensor] = []
         places: list[Any] = []  # for each leaf: the number of a tensor, or a constant
-        for leaf in self._leaves:
+        for leaf in leaves:
             if isinstance(leaf, Tensor) and id(leaf) not in numbers:
                 numbers[id(leaf)] = len(self.tensors)
                 self.tensors.append(leaf)
