@@ -106,6 +106,7 @@ class BlockTrainer:
         self.plan, self.folder, self.settings, self.told = plan, folder, plan.settings, told
         self.seeds = folder.seeds
         self.keeper = Keeper(keep, plan)
+        self.git = records.git_state()  # now, as the code is loaded now
         notes: list[str] = []
         saved = None
         if folder.resume_path.exists():
@@ -314,6 +315,7 @@ class BlockTrainer:
             "checksums": checksums,
             "diverged": {str(seed): where for seed, where in self.diverged.items()},
             "path": asdict(self.execution),
+            "git": self.git,
             "volatile": self.volatile,
         }
         checkpoint.save(self.folder.resume_path, tensors, metadata)
@@ -339,6 +341,10 @@ class BlockTrainer:
         notes = self.volatile["notes"]
         self.volatile |= metadata["volatile"]
         self.volatile["resumes"] += 1
+        before = metadata.get("git")
+        if before is not None and before != self.git:
+            name = before["commit"] + ("+" if before["dirty"] else "")
+            notes.append(f"code changed at a resume: commit {name} up to iteration {self.iteration}")
         self.volatile["notes"] = self.volatile["notes"] + notes
         overwrite(self.learner.stepper.state, tensors)
         parts = {
@@ -427,7 +433,7 @@ class BlockTrainer:
             "deviations": [str(change) for change in self.plan.deviations],
             "environment": self.env.identity(),
             "versions": records.installed_versions(),
-            "git": records.git_state(),
+            "git": self.git,
             "path": self.execution.record(),
             "exact_resume": self.env.spec.exact_resume,
             "score": records.score_summary(

@@ -230,6 +230,7 @@ def test_a_run_goes_on_as_it_began_or_says_why_not(tmp_path: Path, monkeypatch: 
 def test_a_run_that_moves_to_another_processor_goes_on_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("FP3O_COMMIT", "a" * 40)  # somebody may commit while the tests run
     plan = tiny_plan(MLP, 3)
     for processor in ("", "x86_64 AVX2"):  # "": the file does not say
         folder = tmp_path / (processor or "unknown")
@@ -240,3 +241,14 @@ def test_a_run_that_moves_to_another_processor_goes_on_and_says_so(
         (document,) = documents(folder).values()
         expected = [f"processor changed at a resume: {processor} before"] if processor else []
         assert document["volatile"]["notes"] == expected
+
+
+def test_a_run_that_other_code_goes_on_with_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = tiny_plan(MLP, 3)
+    monkeypatch.setenv("FP3O_COMMIT", "a" * 40 + "+")
+    begin(plan, tmp_path, (0,))
+    monkeypatch.setenv("FP3O_COMMIT", "b" * 40)
+    train(plan, tmp_path, (0,))
+    (document,) = documents(tmp_path).values()
+    assert document["git"] == {"commit": "b" * 40, "dirty": False}
+    assert document["volatile"]["notes"] == [f"code changed at a resume: commit {'a' * 40}+ up to iteration 1"]
