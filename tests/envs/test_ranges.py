@@ -98,4 +98,4 @@ def test_arrays_with_gaps_are_refused() -> None:
 def test_numbers_that_are_no_integers_are_refused() -> None:
     data = make(4)
     with pytest.raises(TypeError, match=r"integers only: 0\.5"):
-        Ranges(grow, data._replace(inner=data.inner._replace(scale=0.5)), np.array([0, 4]))
+        Ranges(grow, data._replace(inner=data.inner._replace(scale=0.5)), np.array([0, 4]))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 import torch
@@ -132,10 +132,10 @@ class Hides:
     """Has a tensor where it is not looked for."""
 
     def __init__(self) -> None:
-        self.settings = {"rate": 0.5, "weight": torch.ones(2)}
+        self.settings: dict[str, Any] = {"rate": 0.5, "weight": torch.ones(2)}
 
     def scaled(self, x: Tensor) -> Tensor:
-        return x * self.settings["weight"]
+        return x * cast(Tensor, self.settings["weight"])
 
 
 def test_a_tensor_that_would_be_a_constant_is_refused(kept: list[str]) -> None:
