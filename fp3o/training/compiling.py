@@ -231,10 +231,10 @@ def _without(folder: Path) -> Iterator[None]:
 
 
 def ahead_of_time(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function compiled on first call, without torch.compile's checks of its arguments at every call.
+    """The function compiled on first call, without looking at its arguments again at every call, as `compiled` does.
 
-    Its arguments are tensors, dictionaries of tensors or None, and their shapes and strides must never change. The
-    checks would take 0.1 ms, as long as three forward passes of a policy.
+    They are tensors, dictionaries of tensors or None, and their shapes and strides must never change. Looking at them
+    would take 0.1 ms, as long as three forward passes of a policy.
     """
     run: Callable[[list[Tensor]], Any] | None = None
 
