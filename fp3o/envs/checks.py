@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -60,15 +61,16 @@ def checked_choices(actions: NDArray[Any], choices: NDArray[np.int64]) -> NDArra
     return whole
 
 
-def checked_reals(actions: NDArray[Any], agents: int, size: int, slots: int) -> NDArray[np.float64]:
-    """Gaussian actions [N, A, dimensions], checked to be finite."""
+def checked_reals(actions: NDArray[Any], agents: int, size: int, slots: int) -> NDArray[Any]:
+    """Gaussian actions [N, A, dimensions], checked to be finite numbers; of the type they were given in."""
     given = np.asarray(actions)
     shape = (slots, agents, size)
     if given.dtype.kind not in "fiu":
         raise UserError(f"actions are {given.dtype}; allowed: numbers of shape {shape}")
     if given.shape != shape:
         raise UserError(f"actions have shape {given.shape}; allowed: {shape} (environments, agents, dimensions)")
-    if not np.isfinite(given).all():
+    # The sum of squares is not finite if a number is not; it takes half the time.
+    if not math.isfinite(np.vdot(given, given)) and not np.isfinite(given).all():
         slot, agent, _ = (int(i) for i in np.argwhere(~np.isfinite(given))[0])
         raise UserError(f"action of agent {agent} in environment {slot} is not finite; allowed: finite numbers")
-    return given.astype(np.float64, copy=False)
+    return given

@@ -293,7 +293,7 @@ class TargetGames(ArrayEngine):
 
     def _advance(self, actions: Doubles, running: Bools) -> Outcome:
         given = checked_reals(actions, self.spec.agents, self.spec.action.sizes[0], self.slots)
-        miss = np.where(self._real, given, 0.0).sum(axis=(1, 2)) - self._target
+        miss = np.where(self._real, given.astype(np.float64), 0.0).sum(axis=(1, 2)) - self._target
         payoff = -(miss**2)
         reward = np.repeat(payoff[:, None], self.spec.agents, axis=1)
         return Outcome(reward, payoff, np.ones(self.slots, dtype=np.bool_), np.zeros(self.slots, dtype=np.bool_))

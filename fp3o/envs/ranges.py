@@ -27,6 +27,9 @@ from numpy.typing import NDArray
 from fp3o.caches import making
 from fp3o.envs.compiled import UNCOUNTED, cache_of, compiled, use_threads
 
+Record = Any  # in kernels: its fields are attributes
+Records = Any  # an array of them
+
 # Without types to check: most of numba has none.
 typeof: Any = numba.typeof
 types: Any = numba.types
@@ -71,28 +74,43 @@ class Ranges:
         self._data = data  # kept, as the table has only addresses
         self._table = np.array(_table(data), np.int64)
         self._bounds = bounds
+        self._slots = int(bounds[-1])
 
     @functools.cached_property
     def _address(self) -> int:
         return self._kernel.address(typeof(self._data))
 
     @functools.cached_property
-    def _alone(self) -> Callable[[int], int]:
+    def _alone(self) -> Callable[[int, int, int], int]:
         function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)(self._address)
-        table, start, stop = self._table.ctypes.data, int(self._bounds[0]), int(self._bounds[-1])
-        return lambda what: function(table, what, 0, start, stop)
+        table = self._table.ctypes.data
+        return lambda what, start, stop: function(table, what, 0, start, stop)
 
-    def run_alone(self, what: int) -> int:
-        """Run on all slots, in this thread. Returns what the kernel returns."""
-        return self._alone(what)
+    def run_alone(self, what: int, start: int = 0, stop: int | None = None) -> int:
+        """Run on slots start … stop, by default all, in this thread. Returns what the kernel returns."""
+        return self._alone(what, start, self._slots if stop is None else stop)
 
     def run(self, what: int) -> None:
         """Run on all slots, a range per thread."""
         if len(self._bounds) == 2:
-            self._alone(what)
+            self.run_alone(what)
             return
         with use_threads(len(self._bounds) - 1):
             _in_threads(self._address, self._table.ctypes.data, what, self._bounds)
+
+
+def empty_records(shape: tuple[int, ...], **types_of: Any) -> NDArray[Any]:
+    """Records of zeros with fields of these types."""
+    by_size = sorted(types_of.items(), key=lambda field: -np.dtype(field[1]).itemsize)  # no gaps between fields
+    return np.zeros(shape, np.dtype(by_size, align=True))
+
+
+def records(shape: tuple[int, ...], **values: Any) -> NDArray[Any]:
+    """Records with these values."""
+    out = empty_records(shape, **{name: np.asarray(value).dtype for name, value in values.items()})
+    for name, value in values.items():
+        out[name] = value
+    return out
 
 
 def _table(value: Any) -> list[int]:

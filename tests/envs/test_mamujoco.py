@@ -18,6 +18,7 @@ from fp3o.envs.domains import OPTIONS, REVISIONS
 from fp3o.envs.interface import Transition, episode_generator, slot_seeds
 from fp3o.envs.mamujoco import MamujocoBatch, make, models, task_names
 from fp3o.envs.mamujoco.bodies import find
+from fp3o.envs.mamujoco.kernels import run_slots
 from fp3o.envs.options import MamujocoOptions
 from fp3o.errors import UserError
 
@@ -476,6 +477,14 @@ def test_errors_name_what_is_allowed() -> None:
         env.load_state_dict(make("reacher-2x1", 3).state_dict())
     for name, array in env.state_dict().items():
         np.testing.assert_array_equal(array, before[name], err_msg="a refused call changes nothing")
+    env.step(np.full((2, 2, 1), 1e30, np.float32))  # allowed, although its square is not finite
+
+
+def test_one_machine_code_serves_all_tasks() -> None:
+    for task in PAPER:
+        make(task, 1).reset(slot_seeds(0, "code", 1))
+        make(task, 3).reset(slot_seeds(0, "code", 3))
+    assert len(run_slots.compiled) == 1
 
 
 def test_threads_are_chosen() -> None:

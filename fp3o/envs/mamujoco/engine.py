@@ -25,8 +25,9 @@ from fp3o.envs.interface import (
     episode_generator,
 )
 from fp3o.envs.mamujoco import bodies, kernels, models
-from fp3o.envs.mamujoco.layout import Features, ObservationLayout, lay_out
+from fp3o.envs.mamujoco.layout import Features, lay_out
 from fp3o.envs.options import MamujocoOptions
+from fp3o.envs.ranges import Ranges, empty_records, records
 from fp3o.errors import UserError
 from fp3o.fields import checked
 
@@ -36,31 +37,9 @@ SLOTS_PER_THREAD = 1
 POSITIONS = mujoco.mjtStage.mjSTAGE_POS.value  # argument of Batch.forward: compute positions only
 
 
-def task_constants(
-    body: bodies.Body, layout: ObservationLayout, features: Features, timestep: float, options: MamujocoOptions
-) -> kernels.TaskConstants:
-    """The constants of a task, typed as the kernels expect."""
-    ending = body.ending or bodies.Ending(height=0, low=0.0, high=0.0)
-    return kernels.TaskConstants(
-        local=np.stack([features.columns(agent) for agent in layout.local]),
-        state=features.columns(layout.state),
-        ids=options.agent_id,
-        standardise=options.standardise,
-        reaching=body.tracks == "fingertip",
-        distance_after=options.reacher_distance == "after",
-        seconds=timestep * body.frame_skip,
-        control_cost=body.control_cost,
-        contact_cost=body.contact_cost,
-        alive_bonus=body.alive_bonus,
-        bonus_at_end=options.alive_bonus_at_end,
-        ends=body.ending is not None,
-        height=ending.height,
-        low=ending.low,
-        high=ending.high,
-        angle=ending.angle,
-        entries=float("nan") if ending.entries is None else ending.entries,
-        limit=options.episode_limit,
-    )
+def _column(field: Doubles, rows: Doubles) -> int:
+    """Of these rows where a view of some of their columns begins."""
+    return int(field.ctypes.data - rows.ctypes.data) // rows.itemsize
 
 
 class MamujocoBatch:
@@ -96,54 +75,98 @@ class MamujocoBatch:
         measured = body.contact_cost > 0.0
         self._batch = batch.Batch(model, slots, self.threads, persistent=measured)
         self._scratch = mujoco.MjData(model) if measured else None
+        self._position: Doubles = self._batch.bind("qpos")  # these are views of MuJoCo's memory
+        self._velocity: Doubles = self._batch.bind("qvel")
         self._warmstart: Doubles = self._batch.bind("qacc_warmstart")
         self._time: Doubles = self._batch.bind("time")
         self._control: Doubles = self._batch.bind("ctrl")
-        places: Doubles = self._batch.bind("xpos") if body.tracks != "x" else np.zeros((slots, 1, 3))
-        tracked = {"x": (), "torso": ("torso",), "fingertip": ("fingertip", "target")}[body.tracks]
-        self._body_positions = [places[:, model.body(name).id] for name in tracked]  # views of MuJoCo's memory
+
+        angles, forces = 2 if body.tracks == "fingertip" else 0, 6 * model.nbody if measured else 0
+        features = Features(model.nq, model.nv, angles, forces)
+        self._data = self._allocate(features)
+        self._kernel = Ranges(kernels.run_slots, self._data, np.array([0, slots]))
+        at, row = features.offsets(), self._data.features
+        self._sines, self._cosines = row[:, at["s"] : at["k"]], row[:, at["k"] : at["d"]]
+        self._tracked, self._forces = row[:, at["d"] : at["f"]], row[:, at["f"] : at["0"]]
+        self._running, self._terminated, self._truncated = (
+            self._data.slots[name] for name in ("running", "terminated", "truncated")
+        )
 
         reached = [actuator for agent in self.layout.actuators for actuator in agent]
         in_order = reached == sorted(reached)
         self._column_of_actuator = slice(None) if in_order else np.argsort(reached)
-        features = Features(
-            model.nq, model.nv, angles=2 if body.tracks == "fingertip" else 0, forces=6 * model.nbody if measured else 0
-        )
-        self._constants = task_constants(body, self.layout, features, model.opt.timestep, options)
-        self._actions = np.zeros((slots, agents, self.spec.action.width))
-        self._now = np.zeros((slots, 3))
-        self._rows_of = kernels.Slots(
-            position=self._batch.bind("qpos"),
-            velocity=self._batch.bind("qvel"),
-            sines_cosines=np.zeros((slots, 2 * features.angles)),
-            forces=np.zeros((slots, features.forces)),
-            tracked=np.zeros((slots, 3)),
-            features=np.zeros((slots, features.width)),
-            observation=np.zeros((slots, agents, self.spec.observation_size), dtype=np.float32),
-            state=np.zeros((slots, agents, self.spec.state_size), dtype=np.float32),
-            reward=np.zeros((slots, agents)),
-            returned=np.zeros(slots),
-            length=np.zeros(slots, dtype=np.int64),
-            terminated=np.zeros(slots, dtype=np.bool_),
-            truncated=np.zeros(slots, dtype=np.bool_),
-        )
         alive = np.ones((slots, agents), dtype=np.bool_)
-        self._snapshot = Snapshot(self._rows_of.observation, self._rows_of.state, alive, None)
-        self._final = Snapshot(
-            np.zeros_like(self._snapshot.observation), np.zeros_like(self._snapshot.state), alive, None
-        )
+        seen, known = self._data.observation, self._data.state
+        self._snapshot = Snapshot(seen, known, alive, None)
+        self._final = Snapshot(np.zeros_like(seen), np.zeros_like(known), alive, None)
         self._started = False
         self._seeds: Seeds = np.zeros(slots, dtype=np.uint64)
         self._episode = np.zeros(slots, dtype=np.int64)
-        self._running = np.arange(slots, dtype=np.int32)
+        self._simulated: NDArray[np.int32] | None = None
+        """Slots that are not frozen; None: none is frozen."""
+
+    def _allocate(self, features: Features) -> kernels.Data:
+        """What the kernel works on."""
+        spec, slots, layout = self.spec, self.slots, self.layout
+        tracked = {"x": (), "torso": ("torso",), "fingertip": ("fingertip", "target")}[self._body.tracks]
+        places: Doubles = self._batch.bind("xpos") if tracked else np.zeros((slots, 1, 3))
+        places.flags.writeable = False  # as MuJoCo's are
+        numbers = self._numbers([self._model.body(name).id for name in tracked], features.offsets()["d"])
+        local = np.stack([features.columns(agent) for agent in layout.local])
+        central = features.columns(layout.state)[None]
+        return kernels.Data(
+            task=records((1,), **numbers._asdict()),
+            slots=empty_records((slots,), **kernels.SLOT),
+            physics=self._batch.state,
+            places=places,
+            actions=np.zeros((slots, spec.agents, spec.action.width)),
+            features=np.zeros((slots, features.width)),
+            local=local,
+            central=central,
+            entries=np.zeros(max(local.shape[1], central.shape[1])),
+            observation=np.zeros((slots, spec.agents, spec.observation_size), dtype=np.float32),
+            state=np.zeros((slots, spec.agents, spec.state_size), dtype=np.float32),
+            reward=np.zeros((slots, spec.agents)),
+        )
+
+    def _numbers(self, tracked: list[int], place: int) -> kernels.Task:
+        """The numbers of the task. tracked: bodies; place: the column of that position (see `kernels.Task`)."""
+        body, options, model = self._body, self.options, self._model
+        ending = body.ending or bodies.Ending(height=0, low=0.0, high=0.0)
+        return kernels.Task(
+            positions=_column(self._position, self._batch.state),
+            position_size=model.nq,
+            velocities=_column(self._velocity, self._batch.state),
+            velocity_size=model.nv,
+            place=place,
+            body=tracked[0] if tracked else -1,
+            target=tracked[1] if len(tracked) > 1 else -1,
+            ids=options.agent_id,
+            standardise=options.standardise,
+            reaching=body.tracks == "fingertip",
+            distance_after=options.reacher_distance == "after",
+            seconds=model.opt.timestep * body.frame_skip,
+            control_cost=body.control_cost,
+            contact_cost=body.contact_cost,
+            alive_bonus=body.alive_bonus,
+            bonus_at_end=options.alive_bonus_at_end,
+            ends=body.ending is not None,
+            height=ending.height,
+            low=ending.low,
+            high=ending.high,
+            angle=ending.angle,
+            entries=float("nan") if ending.entries is None else ending.entries,
+            limit=options.episode_limit,
+            auto_reset=self._auto_reset,
+        )
 
     def reset(self, seeds: Seeds) -> Snapshot:
         """Start episode 0 of every slot."""
         self._seeds = checked_seeds(seeds, self.slots)
         self._episode[:] = 0
-        self._running = np.arange(self.slots, dtype=np.int32)
-        self._clear(self._running)
-        self._begin(self._running)
+        self._running[:] = True
+        self._list_simulated()
+        self._begin(list(range(self.slots)))
         self._started = True
         return self._snapshot
 
@@ -151,14 +174,16 @@ class MamujocoBatch:
         """frame_skip physics steps, then rewards, ends of episodes and observations."""
         if not self._started:
             raise UserError(f"mamujoco/{self.task}: step before reset")
-        self._actions[...] = checked_reals(actions, *self._actions.shape[1:], self.slots)
-        self._control[...] = self._actions.reshape(self.slots, -1)[:, self._column_of_actuator]
-        running, rows = self._running, self._rows_of
-        if len(running):
-            self._batch.step(None if len(running) == self.slots else running, self._body.frame_skip)
-        self._measure(running)
-        ended = kernels.settle(running, self._actions, self._now, self._constants, rows)
-        reward, terminated, truncated = rows.reward.copy(), rows.terminated.copy(), rows.truncated.copy()
+        data, simulated = self._data, self._simulated
+        agents, size = data.actions.shape[1:]
+        data.actions[...] = checked_reals(actions, agents, size, self.slots)
+        self._control[...] = data.actions.reshape(self.slots, -1)[:, self._column_of_actuator]
+        if simulated is None or len(simulated):
+            self._batch.step(simulated, self._body.frame_skip)
+        self._read_angles()
+        self._read_forces()
+        ended = self._kernel.run_alone(kernels.STEP)
+        reward, terminated, truncated = data.reward.copy(), self._terminated.copy(), self._truncated.copy()
         episodes = self._finish(terminated | truncated) if ended else []
         return Transition(self._snapshot, reward, terminated, truncated, self._final if ended else None, episodes)
 
@@ -166,57 +191,46 @@ class MamujocoBatch:
         """What the agents see now."""
         return self._snapshot
 
-    def _measure(self, running: NDArray[np.int32]) -> None:
-        """Read the tracked positions, angles and contact forces that rewards and observations need.
-
-        Body positions lag one physics step behind qpos.
-        """
-        rows = self._rows_of
-        if self._body.tracks == "x":
-            self._now[:, 0] = rows.position[:, 0]
-        elif self._body.tracks == "torso":
-            self._now[...] = self._body_positions[0]
-        else:
-            np.subtract(self._body_positions[0], self._body_positions[1], out=self._now)
-            self._read_angles()
-        if self._scratch is not None:
-            for slot in running:
-                self._batch.get_data(int(slot), self._scratch)
-                mujoco.mj_rnePostConstraint(self._model, self._scratch)
-                np.clip(self._scratch.cfrc_ext.ravel(), -1.0, 1.0, out=rows.forces[slot])
-
     def _read_angles(self) -> None:
         """Sines and cosines of the reacher's joints by NumPy, as in gymnasium: a compiled kernel's may differ by a
         bit."""
-        angles = np.ascontiguousarray(self._rows_of.position[:, :2])
-        self._rows_of.sines_cosines[:, :2] = np.sin(angles)
-        self._rows_of.sines_cosines[:, 2:] = np.cos(angles)
+        if self._body.tracks == "fingertip":
+            angles = np.ascontiguousarray(self._position[:, :2])
+            self._sines[...] = np.sin(angles)
+            self._cosines[...] = np.cos(angles)
 
-    def _begin(self, slots: NDArray[np.int32]) -> None:
+    def _read_forces(self) -> None:
+        """Contact forces, where they are measured."""
+        if self._scratch is not None:
+            for slot in np.flatnonzero(self._running):
+                self._batch.get_data(int(slot), self._scratch)
+                mujoco.mj_rnePostConstraint(self._model, self._scratch)
+                np.clip(self._scratch.cfrc_ext.ravel(), -1.0, 1.0, out=self._forces[slot])
+
+    def _begin(self, slots: list[int]) -> None:
         """Start episodes in these slots: draw start states in gymnasium's order, then compute observations."""
-        rows, start, model = self._rows_of, self._body.start, self._model
+        start, reaching = self._body.start, self._body.tracks == "fingertip"
+        rest, velocities = self._model.qpos0, self._model.nv
         for slot in slots:
             generator = episode_generator(int(self._seeds[slot]), int(self._episode[slot]))
-            position = model.qpos0 + generator.uniform(-start.position, start.position, model.nq)
-            if self._body.tracks == "fingertip":
+            position = rest + generator.uniform(-start.position, start.position, len(rest))
+            if reaching:
                 position[2:] = self._draw_goal(generator)
             if start.normal:
-                velocity = start.velocity * generator.standard_normal(model.nv)
+                velocity = start.velocity * generator.standard_normal(velocities)
             else:
-                velocity = generator.uniform(-start.velocity, start.velocity, model.nv)
-            if self._body.tracks == "fingertip":
+                velocity = generator.uniform(-start.velocity, start.velocity, velocities)
+            if reaching:
                 velocity[2:] = 0.0
-            rows.position[slot], rows.velocity[slot] = position, velocity
-        self._warmstart[slots] = 0.0
-        self._time[slots] = 0.0
-        if self._body_positions:
-            self._batch.forward(slots, POSITIONS)
-        self._measure(slots[:0])
-        rows.forces[slots] = 0.0
-        rows.tracked[slots] = self._now[slots]
-        rows.returned[slots] = 0.0
-        rows.length[slots] = 0
-        kernels.observe(slots, self._constants, rows)
+            self._position[slot], self._velocity[slot] = position, velocity
+            self._warmstart[slot] = 0.0
+            self._time[slot] = 0.0
+            self._forces[slot] = 0.0
+        if self._body.tracks != "x":
+            self._batch.forward(np.array(slots, dtype=np.int32), POSITIONS)
+        self._read_angles()
+        for slot in slots:
+            self._kernel.run_alone(kernels.BEGIN, slot, slot + 1)
 
     def _draw_goal(self, generator: np.random.Generator) -> Doubles:
         while True:
@@ -224,70 +238,62 @@ class MamujocoBatch:
             if self.options.reacher_goal == "square" or np.linalg.norm(goal) < 0.2:
                 return goal
 
-    def _clear(self, slots: NDArray[np.int32]) -> None:
-        """Reset reward and end flags, which no kernel writes for frozen slots."""
-        self._rows_of.reward[slots] = 0.0
-        self._rows_of.terminated[slots] = False
-        self._rows_of.truncated[slots] = False
-
     def _finish(self, over: Bools) -> list[Episode]:
-        """Copy the last observations to `final`, then start the next episodes or freeze the slots; the ended
-        episodes."""
-        ended = np.flatnonzero(over).astype(np.int32)
-        rows = self._rows_of
-        self._final.observation[ended] = rows.observation[ended]
-        self._final.state[ended] = rows.state[ended]
-        episodes = [
-            Episode(int(slot), float(rows.returned[slot]), float(rows.returned[slot]), int(rows.length[slot]), None)
-            for slot in ended
-        ]
+        """Copy the last observations to `final`, then start the next episodes or list the slots that are not frozen;
+        the ended episodes."""
+        ended, slots = over.nonzero()[0].tolist(), self._data.slots
+        episodes = []
+        for slot in ended:
+            self._final.observation[slot] = self._snapshot.observation[slot]
+            self._final.state[slot] = self._snapshot.state[slot]
+            total, length = float(slots["returned"][slot]), int(slots["length"][slot])
+            episodes.append(Episode(slot, total, total, length, None))
+            self._episode[slot] += self._auto_reset
         if self._auto_reset:
-            self._episode[ended] += 1
             self._begin(ended)
         else:
-            self._running = np.setdiff1d(self._running, ended)
-            self._clear(ended)
+            self._list_simulated()
         return episodes
+
+    def _list_simulated(self) -> None:
+        running = np.flatnonzero(self._running).astype(np.int32)
+        self._simulated = None if len(running) == self.slots else running
 
     def _saved(self) -> dict[str, NDArray[Any]]:
         """The arrays that everything else is computed from. `tracked` and `forces` lag behind qpos: they are state
         too."""
-        rows = self._rows_of
+        slots = self._data.slots
         return {
-            "qpos": rows.position,
-            "qvel": rows.velocity,
+            "qpos": self._position,
+            "qvel": self._velocity,
             "qacc_warmstart": self._warmstart,
             "time": self._time,
-            "tracked": rows.tracked,
-            "forces": rows.forces,
-            "returned": rows.returned,
-            "length": rows.length,
+            "tracked": self._tracked,
+            "forces": self._forces,
+            "returned": slots["returned"],
+            "length": slots["length"],
             "episode": self._episode,
             "seeds": self._seeds,
         }
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Copies of the state, and which slots are not frozen."""
-        running = np.zeros(self.slots, dtype=np.bool_)
-        running[self._running] = self._started
+        running = self._running & self._started
         return {**{name: array.copy() for name, array in self._saved().items()}, "running": running}
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
         """Continue where state_dict was taken, bit for bit."""
-        live = {**self._saved(), "running": np.zeros(self.slots, dtype=np.bool_)}
+        live = {**self._saved(), "running": self._running}
         for name, array in live.items():
             if name not in state or state[name].shape != array.shape:
                 given = state[name].shape if name in state else "missing"
                 raise UserError(f"saved {name} of mamujoco/{self.task} is {given}; allowed: shape {array.shape}")
-        for name, array in self._saved().items():
+        for name, array in live.items():
             array[...] = state[name]
-        self._running = np.flatnonzero(state["running"]).astype(np.int32)
+        self._list_simulated()
         self._started = True
-        everyone = np.arange(self.slots, dtype=np.int32)
-        self._clear(everyone)
-        if self._body.tracks == "fingertip":
-            self._read_angles()
-        kernels.observe(everyone, self._constants, self._rows_of)
+        self._read_angles()
+        self._kernel.run_alone(kernels.SHOW)
 
     def identity(self) -> dict[str, Any]:
         """`environment` of run.json."""

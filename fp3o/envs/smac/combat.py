@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from fp3o.envs.compiled import inner
+from fp3o.envs.ranges import Record, Records
 from fp3o.envs.smac.battle import BEAM, BLAST, MISSILE
 from fp3o.envs.smac.chance import uniform
 from fp3o.envs.smac.constants import (
@@ -24,7 +25,6 @@ from fp3o.envs.smac.constants import (
     ZERO,
     F,
 )
-from fp3o.envs.smac.records import Record, Records
 from fp3o.envs.smac.targets import striking
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from fp3o.envs.compiled import inner
-from fp3o.envs.ranges import Kernel, read
+from fp3o.envs.ranges import Kernel, Record, Records, read
 from fp3o.envs.smac.chance import moment, uniform
 from fp3o.envs.smac.combat import attack, bury, recover, strike
 from fp3o.envs.smac.constants import HALF, ONE, PURPOSE_SIDE, PURPOSE_SPAWN_X, PURPOSE_SPAWN_Y, RETARGET, TWO
 from fp3o.envs.smac.layouts import Array, Encoding, settle, write_available, write_features
 from fp3o.envs.smac.motion import find_neighbours, move, steer
-from fp3o.envs.smac.records import Record, Records, Scene, Shown
+from fp3o.envs.smac.records import Scene, Shown
 from fp3o.envs.smac.targets import choose_targets, give_orders
 from fp3o.envs.smac.units import LOOPS_PER_STEP
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from fp3o.envs.compiled import inner
+from fp3o.envs.ranges import Record, Records
 from fp3o.envs.smac.constants import (
     AROUND_COS,
     AROUND_SIN,
@@ -24,7 +25,6 @@ from fp3o.envs.smac.constants import (
     F,
 )
 from fp3o.envs.smac.layouts import MAP_SIZE, Array
-from fp3o.envs.smac.records import Record, Records
 from fp3o.envs.smac.targets import walkable
 from fp3o.envs.smac.terrain import Ground
 

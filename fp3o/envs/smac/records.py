@@ -6,17 +6,15 @@ loaded again wherever one is used: with sixty arrays in tuples compiling took fo
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from fp3o.envs.ranges import empty_records, records
 from fp3o.envs.smac.battle import Battles, Rules, SteeringNumbers
 from fp3o.envs.smac.constants import NEIGHBOUR_MARGIN, ONE, ROUNDING, TWO
 from fp3o.envs.smac.layouts import Array, Encoding
 from fp3o.envs.smac.terrain import Ground
-
-Record = Any  # its fields are attributes
-Records = Any  # an array of them
 
 _REAL = np.float32
 _PER_SLOT = {
@@ -40,20 +38,6 @@ _PER_UNIT = {
 }  # all others are of single precision
 
 
-def _zeros(shape: tuple[int, ...], **fields: Any) -> Array:
-    """Records with these fields; given are their types."""
-    by_size = sorted(fields.items(), key=lambda field: -np.dtype(field[1]).itemsize)  # no gaps between fields
-    return np.zeros(shape, np.dtype(by_size, align=True))
-
-
-def _filled(shape: tuple[int, ...], **fields: Any) -> Array:
-    """Records with these values."""
-    out = _zeros(shape, **{name: np.asarray(value).dtype for name, value in fields.items()})
-    for name, value in fields.items():
-        out[name] = value
-    return out
-
-
 class State(NamedTuple):
     """The state of N battles of U units. What is saved and restored."""
 
@@ -64,7 +48,7 @@ class State(NamedTuple):
 def empty_state(slots: int, units: int) -> State:
     """All battles, before the first reset."""
     per_unit = {name: _PER_UNIT.get(name, _REAL) for name in Battles._fields if name not in _PER_SLOT}
-    return State(_zeros((slots,), **_PER_SLOT), _zeros((slots, units), **(per_unit | _PER_AGENT)))
+    return State(empty_records((slots,), **_PER_SLOT), empty_records((slots, units), **(per_unit | _PER_AGENT)))
 
 
 def by_name(state: State, agents: int) -> Battles:
@@ -99,10 +83,10 @@ def tables_of(rules: Rules, steering: SteeringNumbers, auto_reset: bool) -> Tabl
     for name, value in (start | dict.fromkeys(("target", "victim", "last_action"), -1)).items():
         fresh[name] = value
     return Tables(
-        _filled((1,), **numbers, **steering._asdict(), auto_reset=auto_reset),
+        records((1,), **numbers, **steering._asdict(), auto_reset=auto_reset),
         # spread: cells around a place beside a target within which another unit can take it.
-        _filled((units,), **columns, spread=np.minimum(place + ROUNDING, TWO).max(axis=1)),
-        _filled(
+        records((units,), **columns, spread=np.minimum(place + ROUNDING, TWO).max(axis=1)),
+        records(
             (units, units),
             raw=rules.raw,
             near=both * both,  # squared distance below which two units overlap …
@@ -125,7 +109,7 @@ class Work(NamedTuple):
 
 def empty_work(threads: int, units: int) -> Work:
     return Work(
-        bodies=_zeros(
+        bodies=empty_records(
             (threads, units),
             order=np.int64,  # the unit whose turn it is to choose a target
             vitality=np.float64,  # health plus shield before the step
@@ -139,10 +123,10 @@ def empty_work(threads: int, units: int) -> Work:
             push_y=_REAL,
             dying=np.bool_,
         ),
-        places=_zeros((threads, 2, units), x=_REAL, y=_REAL),
+        places=empty_records((threads, 2, units), x=_REAL, y=_REAL),
         # square: squared distance at which a unit is in the way; load: what it costs.
-        blocks=_zeros((threads, units), x=_REAL, y=_REAL, square=_REAL, load=_REAL),
-        pairs=_zeros((threads, units * (units - 1) // 2), u=np.uint16, v=np.uint16, near=_REAL),
+        blocks=empty_records((threads, units), x=_REAL, y=_REAL, square=_REAL, load=_REAL),
+        pairs=empty_records((threads, units * (units - 1) // 2), u=np.uint16, v=np.uint16, near=_REAL),
         neighbours=np.zeros((threads, units, units), np.uint16),
     )
 

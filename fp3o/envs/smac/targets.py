@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from fp3o.envs.compiled import inner
+from fp3o.envs.ranges import Record, Records
 from fp3o.envs.smac.battle import DIRECT
 from fp3o.envs.smac.chance import shuffle
 from fp3o.envs.smac.constants import (
@@ -30,7 +31,6 @@ from fp3o.envs.smac.constants import (
     F,
 )
 from fp3o.envs.smac.layouts import ATTACK, MAP_SIZE, NORTH, WEST, Array, move_goal
-from fp3o.envs.smac.records import Record, Records
 
 
 @inner
