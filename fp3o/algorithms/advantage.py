@@ -35,8 +35,7 @@ def gae(
     steps = list(zip(delta.unbind(1), decay.unbind(1), advantage.unbind(1), strict=True))
     running = torch.zeros_like(delta[:, 0])
     for d, c, out in reversed(steps):
-        running = torch.addcmul(d, c, running)
-        out.copy_(running)
+        running = torch.addcmul(d, c, running, out=out)
     return advantage
 
 

@@ -179,8 +179,13 @@ def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None)
         if kept is not None and kept.exists():
             with contextlib.suppress(Exception):  # damaged: it is compiled again
                 return cast(Callable[..., Any], inductor.CompiledArtifact.load(path=str(kept)))
+        # Nor are they run while they are compiled, as this function of torch does by default: on made-up inputs, among
+        # which numbers of actions that do not exist stopped the GPU.
         program = inductor.standalone_compile(
-            graph, [x.detach() for x in tensors], dynamic_shapes="from_example_inputs"
+            graph,
+            [x.detach() for x in tensors],
+            dynamic_shapes="from_example_inputs",
+            options={"config_patches": {"triton.autotune_at_compile_time": False}},
         )
         if kept is not None:
             with contextlib.suppress(RuntimeError, AssertionError, OSError):  # torch cannot keep this one; disk full

@@ -130,20 +130,30 @@ class Background:
 
     def __init__(self, env: object, threads: int, policy: type[Policy]) -> None:
         """env: pays if it has `own_threads`, so that two of its kind can step at once; numba's parallel kernels run one
-        at a time. threads: of the simulators. Not for policies on the GPU, which wait for one another there."""
+        at a time. threads: of the simulators. policy: the type that acts."""
         own_threads = getattr(env, "own_threads", False)
-        self.pays = own_threads and threads != 1 and processors() > 1 and policy is Policy
+        self.pays = own_threads and threads != 1 and processors() > 1
         self._warm = self._closed = False
         self._thread = ThreadPoolExecutor(1, initializer=partial(torch.set_num_threads, 1))
+        self._on_gpu = policy is not Policy
+        self._stream: torch.cuda.Stream | None = None
 
     def start(self, play: Callable[[Watch], list[list[Episode]]]) -> Future[list[list[Episode]]]:
         """play: `Evaluator.run`. The first time it is called at once: programs are compiled on the main thread."""
         if self.pays and self._warm:
-            return self._thread.submit(play, self._go_on)
+            if self._on_gpu:
+                # A stream of its own, or acting would wait for all that training has asked of the GPU.
+                self._stream = self._stream or torch.cuda.Stream()
+                self._stream.wait_stream(torch.cuda.current_stream())
+            return self._thread.submit(self._beside, play)
         self._warm = True
         played: Future[list[list[Episode]]] = Future()
         played.set_result(play(self._go_on))
         return played
+
+    def _beside(self, play: Callable[[Watch], list[list[Episode]]]) -> list[list[Episode]]:
+        with torch.cuda.stream(self._stream):
+            return play(self._go_on)
 
     def close(self) -> None:
         """Give up what is still being played."""

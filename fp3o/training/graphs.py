@@ -25,6 +25,7 @@ def capture(step: Callable[[], Result], undo: Callable[[], object]) -> tuple[tor
             undo()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # Other threads may use the GPU meanwhile: evaluations do, on a stream of their own.
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         result = step()
     return graph, result

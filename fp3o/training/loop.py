@@ -22,6 +22,7 @@ import torch
 
 from fp3o.config import Plan, check_agents
 from fp3o.envs import make
+from fp3o.envs.ahead import compile_beside
 from fp3o.envs.interface import Episode, slot_seeds
 from fp3o.errors import UserError
 from fp3o.networks.sharing import sharing
@@ -165,6 +166,10 @@ class BlockTrainer:
             "started": now(),
             "notes": notes,
         }
+        WORK.tell = told.compiling
+        if execution.mode == "graph":
+            compile_beside(self.env, cell.domain, cell.task)
+            self.learner.rehearse(self.collector.blank(), Draws(self.seeds, 0, self.learner.device))
         if saved is None:
             self._open_logs({}, {})
             self.env.reset(self._slot_seeds(0))
@@ -178,7 +183,6 @@ class BlockTrainer:
         settings, started, saved_at = self.settings, time.monotonic(), time.monotonic()
         steps_each = settings.rollout_length * settings.rollout_threads
         begun = self.volatile["seconds"]["total"]
-        WORK.tell = self.told.compiling
         self.told.begin(self.iteration * steps_each)
         resumed = f"; goes on after iteration {self.iteration}" if self.iteration else ""
         self.told.say(f"updates {self.execution.mode} on {self.execution.device}: {self.execution.reason}{resumed}")

@@ -124,6 +124,15 @@ class Collector:
             broken.setdefault(int(replica), "reward")
         return Collected(rollout, episodes, broken)
 
+    @torch.no_grad()
+    def blank(self) -> Rollout:
+        """A rollout of the shapes that `collect` gives, in which nothing happens; before the first one only."""
+        spec, each, hidden = self.env.spec, (self.replicas * self.slots, self.env.spec.agents), self.critic_hidden
+        observation, state = (np.zeros((*each, n), np.float32) for n in (spec.observation_size, spec.state_size))
+        rollout = self._finish(Snapshot(observation, state, np.ones(each, np.bool_), None), [])
+        self.critic_hidden = hidden
+        return rollout
+
     def state_dict(self) -> dict[str, Any]:
         """What the next rollout continues from, beside the state of the environments."""
         state: dict[str, Any] = {"keep": self.keep}

@@ -114,6 +114,12 @@ class Learner:
         records["explained_variance"] = explained_variance(context)
         return records
 
+    def rehearse(self, rollout: Rollout, draws: Draws) -> None:
+        """Update with any numbers, so that programs are compiled and graphs captured, and take back what it changed."""
+        before = clone(self.stepper.state)
+        self.update(rollout, draws)
+        overwrite(self.stepper.state, before)
+
     def context(self, rollout: Rollout, draws: Draws) -> Context:
         """What the algorithm can use: values in reward units, critic targets, advantages …"""
         settings = self.settings

@@ -140,7 +140,7 @@ def test_where_evaluations_run_beside_training(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(evaluate, "processors", lambda: cores)
     assert [Background(MamujocoBatch, threads, Policy).pays for threads in (0, 1, 2)] == [True, False, True]
     assert not Background(EmbeddedBattles, 8, Policy).pays
-    assert not Background(MamujocoBatch, 8, ResidentPolicy).pays
+    assert Background(MamujocoBatch, 8, ResidentPolicy).pays
     cores = 1
     assert not Background(MamujocoBatch, 0, Policy).pays
 

@@ -209,6 +209,23 @@ def test_a_program_is_kept_and_loaded(folder: Path, monkeypatch: pytest.MonkeyPa
     assert len(kept[0].read_bytes()) > len(content) // 2  # made again
 
 
+@needs_compiler
+def test_kernels_are_not_run_while_they_are_compiled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch would run them on made-up inputs, where row numbers are of rows that do not exist."""
+    from torch._inductor import config, graph
+
+    settings: list[bool | None] = []
+    lower = graph.GraphLowering.codegen
+
+    def watched(self: Any) -> Any:
+        settings.append(config.triton.autotune_at_compile_time)
+        return lower(self)
+
+    monkeypatch.setattr(graph.GraphLowering, "codegen", watched)
+    compiling.compiled(lambda x, rows: x.index_select(0, rows) + 1)(torch.ones(3), torch.tensor([2, 0]))
+    assert settings == [False]
+
+
 def test_training_does_not_import_the_compiler_before_it_is_needed() -> None:
     code = "import sys, fp3o.training.loop; print(sorted({'torch._dynamo', 'torch._inductor'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

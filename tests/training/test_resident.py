@@ -17,6 +17,7 @@ import torch
 from short_runs import StopAfter, documents, files, tiny_plan
 from torch import Tensor
 
+from fp3o.algorithms.turns import Rollout
 from fp3o.config import Plan
 from fp3o.envs import make
 from fp3o.envs.interface import Episode, slot_seeds
@@ -28,8 +29,10 @@ from fp3o.training.compiling import compiled
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.execution import Execution, place_to_act
 from fp3o.training.policy import Policy
+from fp3o.training.randomness import Draws
 from fp3o.training.resident import ResidentPolicy
 from fp3o.training.rollout import Collector
+from fp3o.training.state import named
 from fp3o.training.step import Compiler
 from fp3o.training.update import Learner
 
@@ -121,6 +124,26 @@ def test_warming_up_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resident, "capture", warmed_up)
     monkeypatch.setattr(resident, "EVALUATION_ROWS", 3 * plan.settings.rollout_threads)
     agree(plain, rollouts(Play(plan, partial(ResidentPolicy, device="cpu"))), exact=("action", "hidden_actor"))
+
+
+@pytest.mark.parametrize("cell", [SPEAKER, REACHER])
+def test_rehearsing_leaves_no_trace(cell: str) -> None:
+    """Neither in the learner nor in the collector; the blank rollout has the shapes of a real one."""
+    plan = plan_of(cell)
+    plain, rehearsed = Play(plan, Policy), Play(plan, Policy)
+    blank = rehearsed.collector.blank()
+    rehearsed.learner.rehearse(blank, Draws(SEEDS, 0, rehearsed.learner.device))
+    for iteration in range(2):
+        rollouts = [play.collector.collect(SEEDS, iteration).rollout for play in (plain, rehearsed)]
+        for name, x, y, z in zip(Rollout._fields, *rollouts, blank, strict=True):
+            assert (x is None) == (y is None) == (z is None)
+            if x is not None and y is not None and z is not None:
+                assert torch.equal(x, y), name
+                assert (x.shape, x.dtype, x.stride()) == (z.shape, z.dtype, z.stride()), name
+        for play, rollout in zip((plain, rehearsed), rollouts, strict=True):
+            play.learner.update(rollout, Draws(SEEDS, iteration, play.learner.device))
+        states = [named(play.learner.stepper.state) for play in (plain, rehearsed)]
+        assert all(torch.equal(x, states[1][name]) for name, x in states[0].items())
 
 
 @pytest.mark.parametrize("policy", [PLAIN, pytest.param(ResidentPolicy, marks=GPU, id="gpu")])

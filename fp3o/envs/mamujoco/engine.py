@@ -47,6 +47,8 @@ class MamujocoBatch:
 
     own_threads = True
     """Steps on threads of its own, without Python's lock, also while another engine steps."""
+    has_kernels = True
+    """Functions that numba compiles on first use."""
 
     def __init__(self, task: str, slots: int, auto_reset: bool, threads: int, options: MamujocoOptions) -> None:
         self.task = task

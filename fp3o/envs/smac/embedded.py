@@ -47,6 +47,9 @@ SLOTS_PER_THREAD = 2
 class EmbeddedBattles:
     """N battles. `steering`, `scripted_allies` and `noise` are for experiments, not for training."""
 
+    has_kernels = True
+    """Functions that numba compiles on first use."""
+
     def __init__(
         self,
         scenario: Scenario,
