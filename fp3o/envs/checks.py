@@ -41,15 +41,19 @@ def checked_seeds(seeds: NDArray[Any], slots: int) -> Seeds:
     return given.astype(np.uint64)
 
 
-def checked_choices(actions: NDArray[Any], choices: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Categorical actions [N, A, sub-actions], each checked to be less than the number of choices at its place."""
+def checked_integers(actions: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Categorical actions [N, A, sub-actions], checked to be integers."""
     given = np.asarray(actions)
     if given.dtype.kind not in "iu":
-        raise UserError(f"actions are {given.dtype}; allowed: integers of shape {choices.shape}")
-    if given.shape != choices.shape:
-        raise UserError(
-            f"actions have shape {given.shape}; allowed: {choices.shape} (environments, agents, sub-actions)"
-        )
+        raise UserError(f"actions are {given.dtype}; allowed: integers of shape {shape}")
+    if given.shape != shape:
+        raise UserError(f"actions have shape {given.shape}; allowed: {shape} (environments, agents, sub-actions)")
+    return given
+
+
+def checked_choices(actions: NDArray[Any], choices: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Categorical actions [N, A, sub-actions], each checked to be less than the number of choices at its place."""
+    given = checked_integers(actions, choices.shape)
     whole = given.astype(np.int64, copy=False)
     # Read as unsigned, negative numbers are huge: one comparison finds those too.
     if (whole.view(np.uint64) >= choices.view(np.uint64)).any():

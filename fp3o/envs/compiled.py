@@ -70,17 +70,3 @@ def inner(function: Function) -> Function:
     a part of their callers."""
     options = {**UNCOUNTED, "no_cpython_wrapper": True}
     return cast(Function, numba.njit(**options)(function))
-
-
-@contextlib.contextmanager
-def use_threads(threads: int) -> Iterator[None]:
-    """Number of threads of the parallel calls inside (at most as many as numba started). One such block at a time, as
-    numba's workqueue cannot run two parallel calls at once."""
-    if "NUMBA_THREADING_LAYER" not in os.environ:
-        settings.THREADING_LAYER = "workqueue"  # idle threads sleep; OpenMP's spin and do not survive a fork
-    with _ONE_AT_A_TIME:
-        numba.set_num_threads(min(threads, settings.NUMBA_NUM_THREADS))
-        yield
-
-
-_ONE_AT_A_TIME = threading.Lock()

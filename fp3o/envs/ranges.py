@@ -1,8 +1,8 @@
-"""Kernels: compiled functions that threads run on ranges of slots.
+"""Kernels: compiled functions that run on ranges of slots.
 
-A kernel is given one address, at which it finds the addresses and shapes of all its arrays. So its threads call the
-machine code that Python calls, too (a function called in numba's prange is compiled anew, three times over), and a call
-does not look at the types of sixty arrays.
+A kernel is given one address, at which it finds the addresses and shapes of all its arrays. So threads (`pool.py`) call
+the machine code that Python calls, too (a function called in numba's prange is compiled anew, three times over), and a
+call does not look at the types of sixty arrays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numba.core import cgutils
 from numpy.typing import NDArray
 
 from fp3o.caches import making
-from fp3o.envs.compiled import UNCOUNTED, cache_of, compiled, use_threads
+from fp3o.envs.compiled import UNCOUNTED, cache_of
 
 Record = Any  # in kernels: its fields are attributes
 Records = Any  # an array of them
@@ -40,7 +40,7 @@ INTEGER = ir.IntType(64)
 
 
 class Kernel:
-    """Decorator of a function (address, what, thread, start, stop) → int. It starts with `read(address)`, which gives
+    """Decorator of a function (address, what, part, start, stop) → int. It starts with `read(address)`, which gives
     the tuple that it works on. Compiled on first use; of processes that start together the first compiles it, the
     others wait and load it from the cache."""
 
@@ -66,37 +66,28 @@ class Kernel:
 
 
 class Ranges:
-    """A kernel with what it works on: a tuple of arrays, integers, and tuples of them. Thread i has the slots
-    bounds[i] … bounds[i + 1]."""
+    """A kernel with what it works on, N slots: a tuple of arrays, integers, and tuples of them."""
 
-    def __init__(self, kernel: Kernel, data: tuple[Any, ...], bounds: NDArray[np.int64]) -> None:
+    def __init__(self, kernel: Kernel, data: tuple[Any, ...], slots: int) -> None:
         self._kernel = kernel
         self._data = data  # kept, as the table has only addresses
         self._table = np.array(_table(data), np.int64)
-        self._bounds = bounds
-        self._slots = int(bounds[-1])
+        self._slots = slots
 
     @functools.cached_property
-    def _address(self) -> int:
+    def address(self) -> int:
+        """Of the kernel's machine code."""
         return self._kernel.address(typeof(self._data))
 
     @functools.cached_property
-    def _alone(self) -> Callable[[int, int, int], int]:
-        function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)(self._address)
+    def _function(self) -> Callable[[int, int, int], int]:
+        function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)(self.address)
         table = self._table.ctypes.data
         return lambda what, start, stop: function(table, what, 0, start, stop)
 
-    def run_alone(self, what: int, start: int = 0, stop: int | None = None) -> int:
+    def run(self, what: int, start: int = 0, stop: int | None = None) -> int:
         """Run on slots start … stop, by default all, in this thread. Returns what the kernel returns."""
-        return self._alone(what, start, self._slots if stop is None else stop)
-
-    def run(self, what: int) -> None:
-        """Run on all slots, a range per thread."""
-        if len(self._bounds) == 2:
-            self.run_alone(what)
-            return
-        with use_threads(len(self._bounds) - 1):
-            _in_threads(self._address, self._table.ctypes.data, what, self._bounds)
+        return self._function(what, start, self._slots if stop is None else stop)
 
 
 def empty_records(shape: tuple[int, ...], **types_of: Any) -> NDArray[Any]:
@@ -156,23 +147,4 @@ def _read(_: Any, address: Any) -> Any:
     return address.dtype(address), lower
 
 
-def _call(_: Any, code: Any, table: Any, what: Any, thread: Any, start: Any, stop: Any) -> Any:
-    """Call a kernel's machine code."""
-
-    def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
-        function = ir.FunctionType(INTEGER, [INTEGER] * 5)
-        return builder.call(builder.inttoptr(values[0], function.as_pointer()), values[1:])
-
-    return types.int64(*[types.int64] * 6), lower
-
-
 read: Any = numba.extending.intrinsic(_read)
-call: Any = numba.extending.intrinsic(_call)
-
-
-def _spread(code: int, table: int, what: int, bounds: NDArray[np.int64]) -> None:
-    for i in numba.prange(len(bounds) - 1):
-        call(code, table, what, i, bounds[i], bounds[i + 1])
-
-
-_in_threads = compiled(_spread, parallel=True)

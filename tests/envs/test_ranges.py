@@ -1,15 +1,21 @@
-"""Kernels that find their arrays by address, and run alone or in threads."""
+"""Kernels that find their arrays by address, and calls of them that threads share."""
 
 from __future__ import annotations
 
 import fcntl
+import os
+import signal
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from fp3o.envs import pool
 from fp3o.envs.compiled import cache_folder
+from fp3o.envs.pool import SharedRanges
 from fp3o.envs.ranges import CFunc, Kernel, Ranges, read
 
 ROW = np.dtype([("age", np.float32), ("seen", np.int16)], align=True)
@@ -24,19 +30,28 @@ class Inner(NamedTuple):
 class Data(NamedTuple):
     rows: Any  # [N] ROW
     inner: Inner
-    threads: Any  # [N] int8
+    parts: Any  # [N] int8
 
 
 @Kernel
-def grow(address: Any, what: int, thread: int, start: int, stop: int) -> int:
+def grow(address: Any, what: int, part: int, start: int, stop: int) -> int:
     data: Data = read(address)
     inner = data.inner
     for n in range(start, stop):
         data.rows[n].age += np.float32(what * inner.scale)
         data.rows[n].seen = inner.grid.shape[1] if inner.odd else -1
         inner.grid[1, 2, n] = inner.grid[0, 1, n] + n
-        data.threads[n] = thread
+        data.parts[n] = part
     return stop - start
+
+
+@Kernel
+def linger(address: Any, what: int, part: int, start: int, stop: int) -> int:
+    data: Data = read(address)
+    for _ in range(what):
+        for n in range(start, stop):
+            data.rows[n].age += np.float32(1.0)
+    return 0
 
 
 def make(slots: int, odd: bool = True) -> Data:
@@ -44,25 +59,60 @@ def make(slots: int, odd: bool = True) -> Data:
     return Data(np.zeros(slots, ROW), Inner(3, odd, grid), np.full(slots, -1, np.int8))
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_kernel_reads_and_writes_the_arrays_it_is_given(threads: int) -> None:
+@pytest.mark.parametrize(("parts", "threads"), [(1, 1), (3, 1), (3, 2), (3, 3), (7, 5), (2, 8)])
+def test_a_kernel_reads_and_writes_the_arrays_it_is_given(parts: int, threads: int) -> None:
     data, untouched = make(7), make(7)
-    bounds = 7 * np.arange(threads + 1) // threads
-    ranges = Ranges(grow, data, bounds)
-    ranges.run(5)
+    bounds = 7 * np.arange(parts + 1) // parts
+    ranges = SharedRanges(grow, data, bounds, threads)
+    ranges.share(5)
     np.testing.assert_array_equal(data.rows["age"], np.full(7, 15, np.float32))
     assert (data.rows["seen"] == 3).all()
-    np.testing.assert_array_equal(data.threads, np.repeat(np.arange(threads), np.diff(bounds)))
+    np.testing.assert_array_equal(data.parts, np.repeat(np.arange(parts), np.diff(bounds)) if threads > 1 else 0)
     untouched.inner.grid[1, 2] = untouched.inner.grid[0, 1] + np.arange(7)
     np.testing.assert_array_equal(data.inner.grid, untouched.inner.grid)
-    assert ranges.run_alone(-5) == 7
+    assert ranges.run(-5, 2) == 5
+    assert data.rows["age"].tolist() == [15.0] * 2 + [0.0] * 5
+    assert ranges.run(-5, stop=2) == 2
     assert not data.rows["age"].any()
-    assert not data.threads.any()
+    assert not data.parts.any()
+
+
+def test_every_part_is_run_once_whoever_calls() -> None:
+    """By three threads of Python at a time; some parts last longer than the caller stays awake."""
+
+    def calls(slots: int) -> float:
+        data = make(slots)
+        ranges = SharedRanges(grow, data, np.arange(slots + 1), 4)
+        for _ in range(200):
+            ranges.share(1)
+        long = make(2000)
+        SharedRanges(linger, long, np.array([0, 1900, 2000]), 2).share(1000)
+        assert (long.rows["age"] == 1000).all()
+        assert (data.rows["age"] == 600).all()
+        return float(data.rows["age"].sum())
+
+    with ThreadPoolExecutor(3) as callers:
+        assert list(callers.map(calls, (1, 5, 40))) == [600.0, 3000.0, 24000.0]
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    """Also if another thread was in a call, whose lock nobody gives back there."""
+    data = make(4)
+    ranges = SharedRanges(grow, data, np.arange(5), 2)
+    ranges.share(1)
+    with pool.pool().lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns of forks beside threads
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            ranges.share(1)
+            os._exit(0 if (data.rows["age"] == 6).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_numbers_of_a_tuple_are_its_own() -> None:
     even = make(2, odd=False)
-    Ranges(grow, even, np.array([0, 2])).run(1)
+    Ranges(grow, even, 2).run(1)
     assert (even.rows["seen"] == -1).all()
     assert len(grow.compiled) == 1
 
@@ -84,7 +134,7 @@ def test_of_several_processes_one_compiles(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(CFunc, "compile", compile_watched)
     monkeypatch.setattr(grow.function, "__name__", "watched")  # a lock that no other test takes at the same time
     data = make(3)
-    Ranges(Kernel(grow.function), data, np.array([0, 3])).run(1)
+    Ranges(Kernel(grow.function), data, 3).run(1)
     assert len(waited) == 1
     assert (data.rows["age"] == 3).all()
 
@@ -92,10 +142,10 @@ def test_of_several_processes_one_compiles(monkeypatch: pytest.MonkeyPatch) -> N
 def test_arrays_with_gaps_are_refused() -> None:
     data = make(4)
     with pytest.raises(ValueError, match="contiguous"):
-        Ranges(grow, data._replace(rows=np.zeros(8, ROW)[::2]), np.array([0, 4]))
+        Ranges(grow, data._replace(rows=np.zeros(8, ROW)[::2]), 4)
 
 
 def test_numbers_that_are_no_integers_are_refused() -> None:
     data = make(4)
     with pytest.raises(TypeError, match=r"integers only: 0\.5"):
-        Ranges(grow, data._replace(inner=data.inner._replace(scale=0.5)), np.array([0, 4]))  # type: ignore[arg-type]
+        Ranges(grow, data._replace(inner=data.inner._replace(scale=0.5)), 4)  # type: ignore[arg-type]

@@ -236,6 +236,9 @@ def test_illegal_actions_are_refused_before_anything_happens(threads: int) -> No
     before = env.state_dict()
     with pytest.raises(UserError, match="illegal action in slot 1 of smac/3m"):
         env.step(np.array([[1, 1, 1], [1, 0, 1]])[..., None])
+    for action in (-1, 9, 2**63):
+        with pytest.raises(UserError, match=r"agent 2 in environment 1 does not exist; allowed: 0 to 8"):
+            env.step(np.array([[1, 1, 1], [1, 1, action]], np.uint64 if action > 9 else np.int64)[..., None])
     assert_same(before.values(), env.state_dict().values())
 
 

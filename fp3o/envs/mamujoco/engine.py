@@ -86,7 +86,7 @@ class MamujocoBatch:
         angles, forces = 2 if body.tracks == "fingertip" else 0, 6 * model.nbody if measured else 0
         features = Features(model.nq, model.nv, angles, forces)
         self._data = self._allocate(features)
-        self._kernel = Ranges(kernels.run_slots, self._data, np.array([0, slots]))
+        self._kernel = Ranges(kernels.run_slots, self._data, slots)
         at, row = features.offsets(), self._data.features
         self._sines, self._cosines = row[:, at["s"] : at["k"]], row[:, at["k"] : at["d"]]
         self._tracked, self._forces = row[:, at["d"] : at["f"]], row[:, at["f"] : at["0"]]
@@ -184,7 +184,7 @@ class MamujocoBatch:
             self._batch.step(simulated, self._body.frame_skip)
         self._read_angles()
         self._read_forces()
-        ended = self._kernel.run_alone(kernels.STEP)
+        ended = self._kernel.run(kernels.STEP)
         reward, terminated, truncated = data.reward.copy(), self._terminated.copy(), self._truncated.copy()
         episodes = self._finish(terminated | truncated) if ended else []
         return Transition(self._snapshot, reward, terminated, truncated, self._final if ended else None, episodes)
@@ -232,7 +232,7 @@ class MamujocoBatch:
             self._batch.forward(np.array(slots, dtype=np.int32), POSITIONS)
         self._read_angles()
         for slot in slots:
-            self._kernel.run_alone(kernels.BEGIN, slot, slot + 1)
+            self._kernel.run(kernels.BEGIN, slot, slot + 1)
 
     def _draw_goal(self, generator: np.random.Generator) -> Doubles:
         while True:
@@ -295,7 +295,7 @@ class MamujocoBatch:
         self._list_simulated()
         self._started = True
         self._read_angles()
-        self._kernel.run_alone(kernels.SHOW)
+        self._kernel.run(kernels.SHOW)
 
     def identity(self) -> dict[str, Any]:
         """`environment` of run.json."""

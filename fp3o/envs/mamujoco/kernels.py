@@ -126,7 +126,7 @@ def healthy(task: Record, physics: Doubles) -> bool:
 
 
 @Kernel
-def run_slots(address: Any, what: int, thread: int, start: int, stop: int) -> int:
+def run_slots(address: Any, what: int, part: int, start: int, stop: int) -> int:
     """For slots start … stop: STEP after the physics, BEGIN an episode in the state that the physics is in, or SHOW
     what agents see. Returns how many episodes ended."""
     data: Data = read(address)

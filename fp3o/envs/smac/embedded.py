@@ -10,11 +10,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots, checked_threads
+from fp3o.envs.checks import checked_choices, checked_integers, checked_seeds, checked_slots, checked_threads
 from fp3o.envs.domains import revision
 from fp3o.envs.interface import ActionSpec, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import SmacOptions
-from fp3o.envs.ranges import Ranges
+from fp3o.envs.pool import SharedRanges
 from fp3o.envs.smac.battle import Rules, Steering, make_rules, steering_numbers
 from fp3o.envs.smac.kernel import BEGIN, CHECK, SHOW, STEP, run_slots
 from fp3o.envs.smac.layouts import encoding_of, sizes
@@ -76,12 +76,15 @@ class EmbeddedBattles:
         size = (slots, agents, self.spec.observation_size, self.spec.state_size, scenario.actions)
         self._actions = np.zeros((slots, agents), np.int64)
         self._shown, self._final, self._result = empty_shown(*size), empty_shown(*size), empty_result(slots, agents)
-        threads = checked_threads(threads, slots, SLOTS_PER_THREAD)
-        self._bounds = slots * np.arange(threads + 1) // threads
-        self._work = empty_work(threads, units)
+        self._threads = checked_threads(threads, slots, SLOTS_PER_THREAD)
+        parts = slots if self._threads > 1 else 1
+        self._bounds = slots * np.arange(parts + 1) // parts
+        self._work = empty_work(parts, units)
         self.rules = make_rules(
             scenario, self.ground, self.options.profile, scripted_allies=scripted_allies, noise=noise
         )
+        alive, shown = self.battles.alive[:, :agents], self._shown
+        self._snapshot = Snapshot(shown.observation, shown.state, alive, shown.available)
         self._choices = np.full((slots, scenario.agents, 1), scenario.actions)
         self._started = False
 
@@ -104,42 +107,40 @@ class EmbeddedBattles:
             self._final,
             self._result,
         )
-        self._kernel = Ranges(run_slots, scene, self._bounds)
+        self._kernel = SharedRanges(run_slots, scene, self._bounds, self._threads)
 
     def reset(self, seeds: Seeds) -> Snapshot:
         self.battles.seed[:] = checked_seeds(seeds, self.slots)
         self.battles.episode[:] = 0
-        self._kernel.run(BEGIN)
+        self._kernel.share(BEGIN)
         self._started = True
-        return self.snapshot()
+        return self._snapshot
 
     def step(self, actions: NDArray[Any]) -> Transition:
         if not self._started:
             raise UserError(f"smac/{self.scenario.name}: step before reset")
-        self._actions[:] = checked_choices(actions, self._choices)[..., 0]
-        faulty = self._kernel.run_alone(CHECK)
+        self._actions[...] = checked_integers(actions, self._choices.shape)[..., 0]
+        faulty = self._kernel.run(CHECK)
         if faulty >= 0:
+            checked_choices(actions, self._choices)
             raise UserError(
                 f"illegal action in slot {faulty} of smac/{self.scenario.name}: {self._actions[faulty].tolist()}; "
                 "allowed: where the snapshot's `available` is true"
             )
-        self._kernel.run(STEP)
-        result = self._result
-        ended = result.ending > 0
-        truncated = result.ending == 4
-        reward = np.repeat(result.reward[:, None], self.spec.agents, axis=1)
-        episodes: list[Episode] = []
-        final = None
-        if ended.any():
-            final = Snapshot(self._final.observation, self._final.state, result.alive, self._final.available)
-            for slot in np.nonzero(ended)[0].tolist():
-                total = float(result.total[slot])
-                episodes.append(Episode(slot, total, total, int(result.length[slot]), bool(result.ending[slot] == 1)))
-        return Transition(self.snapshot(), reward, ended & ~truncated, truncated, final, episodes)
+        self._kernel.share(STEP)
+        result, slots = self._result, self._result.slots
+        reward, terminated, truncated = result.reward.copy(), slots["terminated"].copy(), slots["truncated"].copy()
+        if not np.count_nonzero(terminated) and not np.count_nonzero(truncated):
+            return Transition(self._snapshot, reward, terminated, truncated, None, [])
+        episodes = []
+        for slot in (terminated | truncated).nonzero()[0].tolist():
+            total, length, won = slots[["total", "length", "won"]][slot].item()
+            episodes.append(Episode(slot, total, total, length, won))
+        final = Snapshot(self._final.observation, self._final.state, result.alive, self._final.available)
+        return Transition(self._snapshot, reward, terminated, truncated, final, episodes)
 
     def snapshot(self) -> Snapshot:
-        alive = self.battles.alive[:, : self.spec.agents]
-        return Snapshot(self._shown.observation, self._shown.state, alive, self._shown.available)
+        return self._snapshot
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         return {name: array.copy() for name, array in self.battles._asdict().items()}
@@ -151,7 +152,7 @@ class EmbeddedBattles:
         for name, array in self.battles._asdict().items():
             array[...] = state[name]
         self._started = True
-        self._kernel.run(SHOW)
+        self._kernel.share(SHOW)
 
     def identity(self) -> dict[str, Any]:
         return {

@@ -72,18 +72,27 @@ def show(encoding: Encoding, rules: Records, pathing: Array, b: Records, n: int,
 
 @inner
 def first_illegal(slots: Records, start: int, stop: int, actions: Array, available: Array) -> int:
-    """The first slot (not frozen) with an illegal action, or -1."""
+    """The first slot with an action that does not exist or (if not frozen) is illegal, or -1."""
     for n in range(start, stop):
-        if slots[n].running:
-            for a in range(actions.shape[1]):
-                action = actions[n, a]
-                if action < 0 or action >= available.shape[2] or not available[n, a, action]:
-                    return n
+        for a in range(actions.shape[1]):
+            action = actions[n, a]
+            if action < 0 or action >= available.shape[2] or (slots[n].running and not available[n, a, action]):
+                return n
     return -1
 
 
+@inner
+def write_result(record: Record, rewards: Array, reward: float, ending: int) -> None:
+    """All agents are given the same reward."""
+    for a in range(rewards.shape[0]):
+        rewards[a] = reward
+    record.terminated = 0 < ending < 4
+    record.truncated = ending == 4
+    record.won = ending == 1
+
+
 @Kernel
-def run_slots(address: Any, what: int, thread: int, start: int, stop: int) -> int:
+def run_slots(address: Any, what: int, part: int, start: int, stop: int) -> int:
     """STEP, BEGIN (start the episodes) or SHOW (write what agents see) for slots start … stop, or CHECK them: returns
     the first one with an illegal action, or -1. One kernel for all, so that only one has to be compiled."""
     scene: Scene = read(address)
@@ -92,15 +101,14 @@ def run_slots(address: Any, what: int, thread: int, start: int, stop: int) -> in
         return first_illegal(state.slots, start, stop, scene.actions, shown.available)
     game, rules, between = scene.tables.game[0], scene.tables.rules, scene.tables.between
     ground, encoding, work = scene.ground, scene.encoding, scene.work
-    w, places, blocks = work.bodies[thread], work.places[thread], work.blocks[thread]
-    pairs, neighbours = work.pairs[thread], work.neighbours[thread]
+    w, places, blocks = work.bodies[part], work.places[part], work.blocks[part]
+    pairs, neighbours = work.pairs[part], work.neighbours[part]
     for n in range(start, stop):
         slot, b = state.slots[n], state.units[n]
         begin = what == BEGIN
         if what == STEP:
-            result.reward[n] = 0.0
-            result.ending[n] = -1
             if not slot.running:
+                write_result(result.slots[n], result.reward[n], 0.0, 0)
                 continue
             for u in range(b.shape[0]):
                 w[u].vitality = float(b[u].health) + float(b[u].shield)
@@ -125,12 +133,11 @@ def run_slots(address: Any, what: int, thread: int, start: int, stop: int) -> in
             reward, ending = settle(game.best, game.agents, w.vitality, b.health, b.shield, w.alive_before, b.alive)
             if ending == 0 and slot.step >= game.limit:
                 ending = 4
-            result.reward[n] = reward
-            result.ending[n] = ending
+            write_result(result.slots[n], result.reward[n], reward, ending)
             slot.total += reward
             if ending > 0:
-                result.total[n] = slot.total
-                result.length[n] = slot.step
+                result.slots[n].total = slot.total
+                result.slots[n].length = slot.step
                 show(encoding, rules, ground.pathing, b, n, scene.final)
                 for a in range(game.agents):
                     result.alive[n, a] = b[a].alive

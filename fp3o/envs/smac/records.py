@@ -98,19 +98,19 @@ def tables_of(rules: Rules, steering: SteeringNumbers, auto_reset: bool) -> Tabl
 
 
 class Work(NamedTuple):
-    """Working memory of T threads; each uses its own for one battle after another."""
+    """Working memory of P parts of the batch; one battle after another uses it."""
 
-    bodies: Array  # [T, U]
-    places: Array  # [T, 2, U] where a unit stands, or is about to, in the eyes of allies (0) and of enemies (1)
-    blocks: Array  # [T, U] a list of units in the way, relative to the point of interest
-    pairs: Array  # [T, U (U − 1) / 2] a list of neighbours u < v, in ascending order
-    neighbours: Array  # [T, U, U] of each unit a list of its neighbours, in ascending order
+    bodies: Array  # [P, U]
+    places: Array  # [P, 2, U] where a unit stands, or is about to, in the eyes of allies (0) and of enemies (1)
+    blocks: Array  # [P, U] a list of units in the way, relative to the point of interest
+    pairs: Array  # [P, U (U − 1) / 2] a list of neighbours u < v, in ascending order
+    neighbours: Array  # [P, U, U] of each unit a list of its neighbours, in ascending order
 
 
-def empty_work(threads: int, units: int) -> Work:
+def empty_work(parts: int, units: int) -> Work:
     return Work(
         bodies=empty_records(
-            (threads, units),
+            (parts, units),
             order=np.int64,  # the unit whose turn it is to choose a target
             vitality=np.float64,  # health plus shield before the step
             alive_before=np.bool_,
@@ -123,11 +123,11 @@ def empty_work(threads: int, units: int) -> Work:
             push_y=_REAL,
             dying=np.bool_,
         ),
-        places=empty_records((threads, 2, units), x=_REAL, y=_REAL),
+        places=empty_records((parts, 2, units), x=_REAL, y=_REAL),
         # square: squared distance at which a unit is in the way; load: what it costs.
-        blocks=empty_records((threads, units), x=_REAL, y=_REAL, square=_REAL, load=_REAL),
-        pairs=empty_records((threads, units * (units - 1) // 2), u=np.uint16, v=np.uint16, near=_REAL),
-        neighbours=np.zeros((threads, units, units), np.uint16),
+        blocks=empty_records((parts, units), x=_REAL, y=_REAL, square=_REAL, load=_REAL),
+        pairs=empty_records((parts, units * (units - 1) // 2), u=np.uint16, v=np.uint16, near=_REAL),
+        neighbours=np.zeros((parts, units, units), np.uint16),
     )
 
 
@@ -148,21 +148,19 @@ def empty_shown(slots: int, agents: int, observation_size: int, state_size: int,
 
 
 class Result(NamedTuple):
-    """The result of a step. The last three are valid where the episode ended with it."""
+    """The result of a step."""
 
-    reward: Array  # [N]
-    ending: Array  # [N] 0 running, 1 won, 2 lost, 3 no unit left, 4 time limit, -1 frozen
-    total: Array  # [N] return of the episode
-    length: Array  # [N] its steps
-    alive: Array  # [N, A] agents alive at its end
+    reward: Array  # [N, A]
+    slots: Array  # [N] total (return of the episode), length (its steps), won: valid where it ended with this step
+    alive: Array  # [N, A] likewise: agents alive at its end
 
 
 def empty_result(slots: int, agents: int) -> Result:
     return Result(
-        reward=np.zeros(slots),
-        ending=np.zeros(slots, np.int64),
-        total=np.zeros(slots),
-        length=np.zeros(slots, np.int64),
+        reward=np.zeros((slots, agents)),
+        slots=empty_records(
+            (slots,), total=np.float64, length=np.int64, terminated=np.bool_, truncated=np.bool_, won=np.bool_
+        ),
         alive=np.zeros((slots, agents), bool),
     )
 
