@@ -86,8 +86,8 @@ def wake(door: int) -> None:
     """Open a door."""
     lock(door + MUTEX)
     put(door, 1)
+    unlock(door + MUTEX)  # before the signal: whoever wakes up takes it
     signal(door + CONDITION)
-    unlock(door + MUTEX)
 
 
 @inner

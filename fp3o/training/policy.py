@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fp3o.envs.checks import all_finite
 from fp3o.envs.interface import ActionSpec, Snapshot
 from fp3o.networks.actor import Actor, Owners
 from fp3o.training.step import Compiler
@@ -140,7 +141,7 @@ def playable(
     actions = action.reshape(slots, agents, -1)
     continuous = spec.kind == "gaussian"
     numbers = action if continuous else location
-    if np.isfinite(numbers).all():
+    if all_finite(numbers):
         return actions, NONE
     bad = ~np.isfinite(numbers).reshape(slots, -1).all(1)
     actions = actions.copy()

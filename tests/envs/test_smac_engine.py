@@ -124,7 +124,7 @@ def test_one_machine_code_serves_all_engines() -> None:
 
 
 def test_two_threads_of_python_may_step_engines_that_use_threads() -> None:
-    """numba's own threads serve one caller at a time and end the process otherwise."""
+    """Helpers serve one caller at a time."""
     seeds = slot_seeds(4, "callers", 12)
 
     def rewards() -> list[float]:
