@@ -129,7 +129,7 @@ class Background:
     """
 
     def __init__(self, env: object, threads: int, policy: type[Policy]) -> None:
-        """env: pays if it has `own_threads`, so that two of its kind can step at once; numba's parallel kernels run one
+        """env: pays if it has `own_threads`, so that two of its kind can step at once; the battle engine's step one
         at a time. threads: of the simulators. policy: the type that acts."""
         own_threads = getattr(env, "own_threads", False)
         self.pays = own_threads and threads != 1 and processors() > 1

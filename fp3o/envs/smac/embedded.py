@@ -77,7 +77,7 @@ class EmbeddedBattles:
         self._actions = np.zeros((slots, agents), np.int64)
         self._shown, self._final, self._result = empty_shown(*size), empty_shown(*size), empty_result(slots, agents)
         self._threads = checked_threads(threads, slots, SLOTS_PER_THREAD)
-        parts = slots if self._threads > 1 else 1
+        parts = min(slots, 8 * self._threads) if self._threads > 1 else 1  # several each: some battles last longer
         self._bounds = slots * np.arange(parts + 1) // parts
         self._work = empty_work(parts, units)
         self.rules = make_rules(
