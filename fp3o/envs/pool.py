@@ -151,12 +151,15 @@ class Pool:
         library.pthread_mutex_init(ctypes.c_void_p(door + MUTEX), None)
         library.pthread_cond_init(ctypes.c_void_p(door + CONDITION), None)
 
+    def _serve(self, helper: int) -> None:
+        self._share.run(SERVE, helper)  # for ever; meanwhile this frame keeps the memory where the helper sleeps
+
     def run(self, request: int, what: int, helpers: int) -> None:
         with self.lock:
             while self._helpers < helpers:
                 self._helpers += 1
                 self._make_door(self._helpers)
-                threading.Thread(target=self._share.run, args=(SERVE, self._helpers), daemon=True).start()
+                threading.Thread(target=self._serve, args=(self._helpers,), daemon=True).start()
             self._memory[REQUEST // 8], self._memory[WHAT // 8] = request, what
             self._share.run(SHARE, 1, 1 + helpers)
 

@@ -177,6 +177,8 @@ def test_an_evaluation_is_that_of_the_plain_policy() -> None:
 
 def test_where_policies_act() -> None:
     assert place_to_act("graph", "cuda", "auto") == "cuda"
+    assert place_to_act("graph", "cuda", "auto", shared=True) == "cuda-compiled"
+    assert place_to_act("graph", "cuda", "cuda", shared=True) == "cuda"
     assert place_to_act("eager", "cuda", "auto") == "cpu"
     assert place_to_act("compiled", "cpu", "auto") == "cpu"
     assert place_to_act("graph", "cuda", "cuda-compiled") == "cuda-compiled"
@@ -198,10 +200,16 @@ def test_a_path_says_where_policies_act(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
     monkeypatch.setattr(execution, "why_not_compiled", lambda: None)
-    for mps, device, acts_on in (("off", "auto", "cuda"), ("on", "auto", "cuda"), ("on", "cpu", "cpu")):
+    gru, plain = plan_of(SPEAKER), tiny_plan(REACHER)
+    for mps, plan, device, acts_on in (
+        ("off", gru, "auto", "cuda"),
+        ("on", gru, "auto", "cuda-compiled"),
+        ("on", plain, "auto", "cuda"),
+        ("on", gru, "cpu", "cpu"),
+    ):
         if mps == "on":
             (tmp_path / "control").touch()
-        chosen = execution.choose(plan_of(SPEAKER), device, "compiled", 1)
+        chosen = execution.choose(plan, device, "compiled", 1)
         assert chosen.acts_on == acts_on
         assert chosen.reason == ("asked for" if device == "cpu" else f"asked for; acting on the GPU, MPS {mps}")
 
