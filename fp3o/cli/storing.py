@@ -18,6 +18,10 @@ def save(
     *,
     suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: paper and preview.")] = "",
     message: Annotated[str, arg(aliases=("-m",), metavar="TEXT", help="Commit what is staged in git with this.")] = "",
+    compress: Annotated[
+        tuple[str, ...],
+        arg(metavar="CELL", help="Save runs of these cells again that were saved with plain CSV files: compressed."),
+    ] = (),
 ) -> int:
     """Put finished runs into DVC and its store, and stage the rest in git; removes nothing.
 
@@ -26,7 +30,7 @@ def save(
     from fp3o.workflow import store
 
     config.repository()
-    return report(store.save(message, under_dvc(suite)))
+    return report(store.save(message, under_dvc(suite), compress))
 
 
 def pull(

@@ -1,7 +1,8 @@
 """`fp3o save` and `fp3o pull`: runs of the suites under DVC into it and back. Neither removes anything.
 
 save(message="")    add the finished runs of this checkout to those that dvc.lock names; a run that it names already is
-                    replaced, a saved run that is not here stays; new ones are saved as `saving` of their suite says
+                    replaced, a saved run that is not here stays; new ones are saved as `saving` of their suite says,
+                    saved ones of the cells in `compress` again with their CSV files compressed
 pull(patterns)      get the saved runs that are not here; a file that is here is never touched
 """
 
@@ -50,13 +51,18 @@ class Outcome(NamedTuple):
 # --- save ----------------------------------------------------------------------------------------------------------
 
 
-def save(message: str = "", suites: Sequence[str] = tuple(TRACKED)) -> Outcome:
+def save(message: str = "", suites: Sequence[str] = tuple(TRACKED), compress: Sequence[str] = ()) -> Outcome:
     """Put the finished runs of these suites into DVC and the store, and stage dvc.lock, manifests and tables in git.
 
     One process at a time: others wait. Runs that are being written are left for the next save, damaged ones are left
-    out and named. With a message the staged files are committed.
+    out and named. With a message the staged files are committed. compress: patterns of cells.
     """
     chosen = [config.load_suite(name) for name in suites]
+    runs = [run for suite in chosen for run in _runs_here(suite)]
+    for pattern in compress:
+        if not any(_fits(run, pattern) for run in runs):
+            cells = sorted({"/".join(run.split("/")[:4]) for run in runs})
+            raise UserError(f"no run here fits {pattern}; cells here: {', '.join(cells) or 'none (`fp3o pull`)'}")
     with alone():
         where = objects.setup()
         lines: list[str] = []
@@ -64,7 +70,7 @@ def save(message: str = "", suites: Sequence[str] = tuple(TRACKED)) -> Outcome:
         saved: list[tuple[config.Suite, Listing]] = []
         for suite in chosen:
             try:
-                wanted, done = _save_suite(suite, where)
+                wanted, done = _save_suite(suite, where, compress)
             except UserError as error:
                 if not saved:
                     raise
@@ -76,10 +82,10 @@ def save(message: str = "", suites: Sequence[str] = tuple(TRACKED)) -> Outcome:
         return Outcome(lines + _stage_in_git(message, saved, where), problems)
 
 
-def _save_suite(suite: config.Suite, where: Setup) -> tuple[Listing, Outcome]:
+def _save_suite(suite: config.Suite, where: Setup, compress: Sequence[str]) -> tuple[Listing, Outcome]:
     """Store the finished runs of a suite, write dvc.lock and its manifest; all saved files, and what was done."""
     locked = locked_listing(where, suite.name)
-    here, problems = _finished_here(suite, locked, where)
+    here, problems = _finished_here(suite, locked, where, compress)
     replaced = {objects.run_of(path) for path in here}
     wanted = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in replaced} | here
     record(wanted, where, suite.name)
@@ -138,27 +144,30 @@ def _saved_documents(suite: str) -> Iterator[Path]:
         yield objects.runs_folder(suite) / run["cell"] / run["digest"] / f"seed-{run['seed']}" / records.RUN
 
 
-def _finished_here(suite: config.Suite, locked: Listing, where: Setup) -> tuple[Listing, dict[str, str]]:
+def _finished_here(
+    suite: config.Suite, locked: Listing, where: Setup, compress: Sequence[str]
+) -> tuple[Listing, dict[str, str]]:
     """The files of every finished run of this checkout, after copying them to the cache; and by run what is damaged.
 
     locked: what is saved already; such a run stays as it was saved, to the byte (another library may compress
-    otherwise).
+    otherwise), unless it fits one of the patterns of `compress` and has plain CSV files.
     """
     files: Listing = {}
     problems: dict[str, str] = {}
     root = objects.runs_folder(suite.name)
     saved = _by_run(locked)
-    for document in track(sorted(root.glob(f"*/*/*/*/*/*/{records.RUN}")), "checking runs here", "runs"):
-        folder = document.parent
-        run = folder.relative_to(root).as_posix()
+    for run in track(_runs_here(suite), "checking runs here", "runs"):
+        folder = root / run
         known = saved.get(run, {})
         try:
             contents = _checked_contents(folder)
             is_saved = known.get(records.RUN) == objects.md5_of(contents[records.RUN])
-            if is_saved and _on_this_machine(known, where):
+            names = list(known) if is_saved else _names(suite, RunId.at(folder), contents)
+            if any(_fits(run, pattern) for pattern in compress):
+                names = small.names(names, checkpoint=True)
+            if is_saved and names == list(known) and _on_this_machine(known, where):
                 files |= {f"{run}/{name}": md5 for name, md5 in known.items()}
                 continue
-            names = list(known) if is_saved else _names(suite, RunId.at(folder), contents)
             if records.CHECKPOINT in names and records.CHECKPOINT not in contents:
                 raise UserError(small.without_checkpoint(folder, RunId.at(folder).cell, RunId.at(folder).seed))
         except UserError as error:
@@ -171,6 +180,17 @@ def _finished_here(suite: config.Suite, locked: Listing, where: Setup) -> tuple[
             objects.put(where.cache, md5, content)
             files[f"{run}/{name}"] = md5
     return files, problems
+
+
+def _runs_here(suite: config.Suite) -> list[str]:
+    """Every finished run of this checkout, as cell/digest/seed."""
+    root = objects.runs_folder(suite.name)
+    return sorted(path.parent.relative_to(root).as_posix() for path in root.glob(f"*/*/*/*/*/*/{records.RUN}"))
+
+
+def _fits(run: str, pattern: str) -> bool:
+    """Whether a run (cell/digest/seed) is one of the cell, part of a cell's name or pattern."""
+    return fnmatchcase(run, pattern) or fnmatchcase(run, f"{pattern}/*")
 
 
 def _names(suite: config.Suite, run: RunId, contents: Mapping[str, bytes]) -> list[str]:
@@ -388,7 +408,7 @@ def _locked_runs(listings: Mapping[str, Listing], patterns: Sequence[str]) -> di
         root = objects.runs_folder(suite)
         wanted = {pattern: pattern.removeprefix(f"{root.as_posix()}/").rstrip("/") for pattern in patterns}
         for run, files in _by_run(listing).items():
-            fits = {full for full, p in wanted.items() if fnmatchcase(run, p) or fnmatchcase(run, f"{p}/*")}
+            fits = {full for full, p in wanted.items() if _fits(run, p)}
             fitting |= fits
             if fits or not wanted:
                 found[root / run] = files

@@ -256,10 +256,10 @@ def test_a_suite_that_cannot_be_saved_does_not_hold_back_the_other(
     publish(CELL, 5)
     real = store._save_suite
 
-    def fails(suite: config.Suite, where: objects.Setup) -> Any:
+    def fails(suite: config.Suite, *rest: Any) -> Any:
         if suite.name == "preview":
             raise UserError("the store is full")
-        return real(suite, where)
+        return real(suite, *rest)
 
     monkeypatch.setattr(store, "_save_suite", fails)
     outcome = store.save("More")
@@ -378,3 +378,28 @@ def test_a_seed_without_checkpoint_names_the_one_that_has_it(
     assert saved_files(CELL)[0] == FILES | {"checkpoint.safetensors"}
     assert store.pull().lines[0] == f"1 runs brought, {RUNS - 1} were here"
     assert (first / "checkpoint.safetensors").is_file()
+
+
+def test_saved_runs_can_be_compressed(clone: Path) -> None:
+    """Those that are named and here; checkpoints and all bytes stay, and what nothing needs any more can be removed."""
+    store.pull([CELL])
+    before, files = locked(), here()
+    with pytest.raises(UserError, match=rf"no run here fits mpe/nowhere; cells here: {CELL}$"):
+        store.save("", ["paper"], ["mpe/nowhere"])
+    assert store.save("Smaller", ["paper"], [CELL]).problems == []
+    after = locked()
+    assert here() == files
+    assert {path for path in before if path not in after} == {path for path in files if path.endswith(".csv")}
+    assert {path for path in after if path not in before} == {f"{path}.xz" for path in files if path.endswith(".csv")}
+    assert all(after[path] == md5 for path, md5 in before.items() if path in after)
+    unneeded = {objects.object_path(objects.STORE, md5) for md5 in {*before.values()} - {*after.values()}}
+    assert stored() >= unneeded
+    prune(config.load_suite("paper"), delete=True)
+    assert unneeded.isdisjoint(stored())
+    assert store.save("", ["paper"]).problems == []
+    assert locked() == after
+    for folder in (f"{objects.runs_folder('paper')}", ".dvc/cache"):
+        shutil.rmtree(folder)
+    store.pull([CELL])
+    assert {path.removesuffix(".xz") for path in here()} == set(files)
+    assert all(records.read_bytes(objects.runs_folder("paper") / path) == content for path, content in files.items())
