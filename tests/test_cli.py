@@ -461,8 +461,8 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         asked.append((suite.name, delete, kept))
         return ["an old run"] if delete else []
 
-    def save(message: str, suites: Sequence[str]) -> store.Outcome:
-        return store.Outcome([f"saved {message} of {' and '.join(suites)}"], [])
+    def save(message: str, suites: Sequence[str], compress: Sequence[str]) -> store.Outcome:
+        return store.Outcome([f"saved {message} of {' and '.join(suites)}, smaller: {' '.join(compress)}"], [])
 
     def pull(cells: Sequence[str], suites: Sequence[str]) -> store.Outcome:
         return store.Outcome([f"pulled {' and '.join(cells)} of {' and '.join(suites)}"], ["an object is damaged"])
@@ -473,13 +473,13 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert call("prune", "--suite", "quick") == 0
     assert call("prune", "--delete") == 0
     assert call("prune", "--delete", "--kept") == 0
-    assert call("save", "-m", "all of it") == 0
+    assert call("save", "-m", "all of it", "--compress", "mpe/*", "smac") == 0
     assert call("pull", "smac", "mpe/*", "--suite", "preview") == 1
     assert asked == [("quick", False, False), ("paper", True, False), ("paper", True, True)]
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [
         *("nothing to prune", "an old run", "an old run"),
-        *("saved all of it of paper and preview", "pulled smac and mpe/* of preview"),
+        *("saved all of it of paper and preview, smaller: mpe/* smac", "pulled smac and mpe/* of preview"),
     ]
     assert shown.err == "fp3o: an object is damaged\n"
 

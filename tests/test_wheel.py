@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,8 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shell(sys.executable, "-c", build, str(folder), cwd=source)
     [archive] = folder.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
-        opened.extractall(folder, filter="data")
+        safely: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4
+        opened.extractall(folder, **safely)
     [unpacked] = (path for path in folder.iterdir() if path.is_dir())
     options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder))
     shell(sys.executable, "-m", "pip", "wheel", *options, str(unpacked), cwd=folder)
