@@ -162,8 +162,8 @@ def run_slots(address: Any, what: int, part: int, start: int, stop: int) -> int:
             else:
                 cost = 0.0
                 for agent in range(agents):
-                    for part in range(data.actions.shape[2]):
-                        action = data.actions[n, agent, part]
+                    for dimension in range(data.actions.shape[2]):
+                        action = data.actions[n, agent, dimension]
                         cost += action * action
                 alive = not task.ends or healthy(task, physics)
                 if task.reaching:
