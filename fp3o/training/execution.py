@@ -21,7 +21,7 @@ from fp3o.algorithms.turns import Rollout
 from fp3o.config import Plan
 from fp3o.errors import UserError
 from fp3o.training.compiling import ahead_of_time, compiled
-from fp3o.training.graphs import capture
+from fp3o.training.graphs import Replayed, capture
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
 from fp3o.training.state import clone, overwrite
@@ -197,6 +197,9 @@ class GraphStepper(Stepper):
             return captured.statistics
 
         return step
+
+    def repeated(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return Replayed(function)
 
     def _capture(self, turn: TurnData, kind: Kind, rows: Tensor) -> _Captured:
         kept_rows = rows.clone()

@@ -192,7 +192,7 @@ class Scan:
         device: torch.device,
         graph: bool,
     ) -> None:
-        """graph: replay steps from a CUDA graph."""
+        """graph: replay all steps from one CUDA graph."""
         self.critic, self.steps, self.graph = critic, steps, graph
         agents, width = critic.sharing.agents, critic.hidden_size
         owners = 1 if critic.sharing.trunks == 1 else agents  # networks side by side, as `select` gives them
@@ -202,7 +202,6 @@ class Scan:
         self._inputs = torch.zeros(steps + 1, *rows, 3 * width, device=device)
         self._keep = torch.zeros(steps + 1, *rows, 1, device=device)
         self._states = torch.zeros(steps + 2, *rows, width, device=device)
-        self._time = torch.zeros(1, dtype=torch.int64, device=device)
         self._weights: dict[str, Tensor] = {}
         self._run: Callable[[], object] | None = None
 
@@ -229,11 +228,9 @@ class Scan:
         mask[:times] = keep.transpose(0, 1)[:, :, None, None]
         mask[times] = keep_last[:, None, None]
         self._states[0] = hidden.reshape(self._states.shape[1:])
-        self._time.zero_()
         if self._run is None:
-            self._run = capture(self.step, self._time.zero_)[0].replay if self.graph else self.step
-        for _ in range(times + 1):
-            self._run()
+            self._run = capture(self.run, lambda: None)[0].replay if self.graph else self.run
+        self._run()
         states = self._states.view(times + 2, replicas, owners * each, slots, -1)
         value = self.critic.value_of_state(layers, states[1:].permute(1, 2, 0, 3, 4))  # [R, A, T + 1, N]
         return Scanned(
@@ -258,9 +255,8 @@ class Scan:
         return gates.permute(3, 0, 1, 2, 4, 5)
 
     @torch.no_grad()
-    def step(self) -> None:
-        """Compute the next state."""
-        now, mask, before = (x.index_select(0, self._time)[0] for x in (self._inputs, self._keep, self._states))
-        state = gru_step(self._weights["gru.weight_hh"], self._weights["gru.bias_hh"], now, before * mask)
-        self._time.add_(1)
-        self._states.index_copy_(0, self._time, state[None])
+    def run(self) -> None:
+        """Compute the states after the first."""
+        weight, bias = self._weights["gru.weight_hh"], self._weights["gru.bias_hh"]
+        for step, (inputs, keep) in enumerate(zip(self._inputs, self._keep, strict=True)):
+            self._states[step + 1] = gru_step(weight, bias, inputs, self._states[step] * keep)

@@ -136,6 +136,10 @@ class Stepper:
 
         return step
 
+    def repeated(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """The same function of tensors whose shapes never change; its result may be overwritten by the next call."""
+        return function
+
     def step(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
         """One gradient step on the samples at `rows` [R, K, units, L], computed in slices to save memory."""
         units = self.slice_units(rows)

@@ -6,7 +6,7 @@ The same code for every algorithm, every kind of sharing and any number of seeds
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -77,6 +77,7 @@ class Learner:
         self.actor, self.critic = actor, critic
         self.stepper = stepper(actor, critic, settings, initial, self.device, compiler)
         self.replicas = initial.trunk.shape[0]
+        self._gae = self.stepper.repeated(partial(gae, gamma=settings.gamma, gae_lambda=settings.gae_lambda))
         self.on_step: Callable[[Turn, StepStatistics], None] | None = None
         self._log_ratio: Tensor | None = None
 
@@ -124,7 +125,7 @@ class Learner:
         """What the algorithm can use: values in reward units, critic targets, advantages …"""
         settings = self.settings
         value, next_value = self.denormalise(rollout.value), self.denormalise(rollout.next_value)
-        raw = gae(rollout.reward, value, next_value, rollout.continues, settings.gamma, settings.gae_lambda)
+        raw = self._gae(rollout.reward, value, next_value, rollout.continues)
         return Context(
             settings=settings,
             rollout=rollout,
