@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -27,9 +29,22 @@ def capture(step: Callable[[], Result], undo: Callable[[], object]) -> tuple[tor
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     # Other threads may use the GPU meanwhile: evaluations do, on a stream of their own.
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with _no_garbage_collection(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
         result = step()
     return graph, result
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Nothing may be freed on the GPU during a capture: destroying the graph of an earlier training aborts the
+    process."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Replayed:

@@ -5,6 +5,7 @@ All without a graph is tested on the CPU, the same classes with one on a GPU.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict
@@ -24,7 +25,7 @@ from fp3o.envs.interface import Episode, slot_seeds
 from fp3o.errors import UserError
 from fp3o.networks.sharing import sharing
 from fp3o.runs.interrupt import Interrupted
-from fp3o.training import execution, loop, resident
+from fp3o.training import execution, graphs, loop, resident
 from fp3o.training.compiling import compiled
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.execution import Execution, place_to_act
@@ -106,19 +107,46 @@ def test_a_rollout_is_that_of_the_plain_policy(cell: str) -> None:
     assert (plain[1]["value"] - plain[0]["value"]).abs().max() > 100 * TOLERANCE
 
 
+class Recorded:
+    """A graph whose replay repeats its step on the CPU."""
+
+    def __init__(self, step: Callable[[], Tensor | None]) -> None:
+        self._step, self._result = step, step()
+
+    def replay(self) -> None:
+        result = self._step()
+        if self._result is not None and result is not None:
+            self._result.copy_(result)
+
+
+def warmed_up(step: Callable[[], Tensor | None], undo: Callable[[], object]) -> tuple[Recorded, Tensor | None]:
+    """`graphs.capture` without a GPU."""
+    for _ in range(graphs.WARM_UP_STEPS):
+        step()
+        undo()
+    recorded = Recorded(step)
+    undo()
+    return recorded, recorded._result
+
+
+def test_a_function_is_replayed_with_other_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "capture", warmed_up)
+    rows = torch.arange(12.0).reshape(4, 3)
+    difference = graphs.Replayed(torch.sub)
+    results = [difference(x, y) for x, y in zip(rows[:2], rows[2:], strict=True)]
+    assert results[0] is results[1]
+    assert torch.equal(results[1], rows[1] - rows[3])
+    assert torch.equal(rows, torch.arange(12.0).reshape(4, 3))
+
+
+def test_nothing_is_collected_during_a_capture() -> None:
+    with graphs._no_garbage_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
 def test_warming_up_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither in the recurrent state nor in its history; and a rollout is valued in pieces as at once."""
-
-    class Replayed:
-        def __init__(self, step: Callable[[], None]) -> None:
-            self.replay = step
-
-    def warmed_up(step: Callable[[], None], undo: Callable[[], None]) -> tuple[Replayed, None]:
-        for _ in range(3):
-            step()
-            undo()
-        return Replayed(step), None
-
     plan = plan_of(SPREAD)
     plain = rollouts(Play(plan, PLAIN))
     monkeypatch.setattr(resident, "capture", warmed_up)
@@ -220,9 +248,9 @@ def test_gpu_graphs_act_and_value_as_their_operations_do(cell: str) -> None:
     plan = plan_of(cell)
     plain = rollouts(Play(plan, Policy))
     eager = rollouts(Play(plan, partial(ResidentPolicy, graph=False), "cuda"))
-    graphs = [rollouts(Play(plan, ResidentPolicy, "cuda")) for _ in range(2)]
-    agree(graphs[0], graphs[1], exact=tuple(graphs[0][0]))
-    agree(eager, graphs[0])
+    replayed = [rollouts(Play(plan, ResidentPolicy, "cuda")) for _ in range(2)]
+    agree(replayed[0], replayed[1], exact=tuple(replayed[0][0]))
+    agree(eager, replayed[0])
     agree(plain[:1], eager[:1], tolerance=1e-3)  # what a simulator makes of other last bits grows
 
 
@@ -247,6 +275,23 @@ def test_gpu_evaluations_are_those_of_the_cpu() -> None:
     assert [[e.length for e in found] for found in graph] == [[e.length for e in found] for found in on_cpu]
     returns = [[e.total_return for found in results for e in found] for results in (graph, on_cpu)]
     assert returns[0] == pytest.approx(returns[1], rel=1e-4)
+
+
+@GPU
+def test_gpu_capture_survives_the_garbage_of_an_earlier_one() -> None:
+    """Destroying a graph while another one is captured would abort the process."""
+    x = torch.zeros(8, device="cuda")
+    cycle: list[object] = [graphs.capture(lambda: x.add_(1), x.zero_)]
+    cycle.append(cycle)
+    del cycle
+
+    def step() -> Tensor:
+        assert len([[] for _ in range(100_000)]) > gc.get_threshold()[0]  # as many objects as start a collection
+        return x + 1
+
+    graph, result = graphs.capture(step, lambda: None)
+    graph.replay()
+    assert result.tolist() == (x + 1).tolist()
 
 
 @GPU
