@@ -27,7 +27,7 @@ from fp3o.runs import layout, records
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupted
 from fp3o.workflow import prune as prune_module
-from fp3o.workflow import store
+from fp3o.workflow import pulling, saved, saving
 from fp3o.workflow.blocks import Block
 
 CELL = "matrix/two-step/full/mappo"
@@ -461,15 +461,15 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         asked.append((suite.name, delete, kept))
         return ["an old run"] if delete else []
 
-    def save(message: str, suites: Sequence[str], compress: Sequence[str]) -> store.Outcome:
-        return store.Outcome([f"saved {message} of {' and '.join(suites)}, smaller: {' '.join(compress)}"], [])
+    def save(message: str, suites: Sequence[str], compress: Sequence[str]) -> saved.Outcome:
+        return saved.Outcome([f"saved {message} of {' and '.join(suites)}, smaller: {' '.join(compress)}"], [])
 
-    def pull(cells: Sequence[str], suites: Sequence[str]) -> store.Outcome:
-        return store.Outcome([f"pulled {' and '.join(cells)} of {' and '.join(suites)}"], ["an object is damaged"])
+    def pull(cells: Sequence[str], suites: Sequence[str]) -> saved.Outcome:
+        return saved.Outcome([f"pulled {' and '.join(cells)} of {' and '.join(suites)}"], ["an object is damaged"])
 
     monkeypatch.setattr(prune_module, "prune", prune)
-    monkeypatch.setattr(store, "save", save)
-    monkeypatch.setattr(store, "pull", pull)
+    monkeypatch.setattr(saving, "save", save)
+    monkeypatch.setattr(pulling, "pull", pull)
     assert call("prune", "--suite", "quick") == 0
     assert call("prune", "--delete") == 0
     assert call("prune", "--delete", "--kept") == 0

@@ -16,7 +16,7 @@ from fp3o.config import LARGEST_SEED, Cell
 from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import restored, shown
-from fp3o.runs import records, verify
+from fp3o.runs import layout, records, verify
 
 if TYPE_CHECKING:
     from fp3o.api.team import Team
@@ -172,10 +172,10 @@ def runs(root: str | Path, cell: str = "*", *, trust: bool = False) -> list[Run]
     if (folder / "runs").is_dir():
         folder /= "runs"
     found = []
-    for path in folder.glob(f"*/*/*/*/*/seed-*/{records.RUN}"):
-        expected = verify.RunId.at(path.parent.absolute())
+    for place in layout.finished_runs(folder):
+        expected = verify.RunId.at(place.absolute())
         if fnmatchcase(expected.cell, cell):
-            found.append((expected, path.parent))
+            found.append((expected, place))
     listed = []
     for expected, place in sorted(found):
         run = Run(place, trust=trust)

@@ -11,7 +11,7 @@ from fp3o import config
 from fp3o.errors import unknown
 
 if TYPE_CHECKING:
-    from fp3o.workflow.store import Outcome
+    from fp3o.workflow.saved import Outcome
 
 
 def save(
@@ -27,10 +27,10 @@ def save(
 
     New runs are saved compressed; which checkpoints are kept is said in the suite's file (docs/workflow.md).
     """
-    from fp3o.workflow import store
+    from fp3o.workflow import saving
 
     config.repository()
-    return report(store.save(message, under_dvc(suite), compress))
+    return report(saving.save(message, under_dvc(suite), compress))
 
 
 def pull(
@@ -42,10 +42,10 @@ def pull(
     suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: paper and preview.")] = "",
 ) -> int:
     """Bring saved runs that are not here, checked byte by byte; never touches a file that is."""
-    from fp3o.workflow import store
+    from fp3o.workflow import pulling
 
     config.repository()
-    return report(store.pull(cells, under_dvc(suite)))
+    return report(pulling.pull(cells, under_dvc(suite)))
 
 
 def prune(

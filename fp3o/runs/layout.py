@@ -24,6 +24,11 @@ def scratch_directory(scratch_root: Path, plan: Plan, seeds: Sequence[int]) -> P
     return scratch_root / plan.cell.id / plan.digest / f"seeds-{seeds_text(seeds)}"
 
 
+def finished_runs(root: Path) -> list[Path]:
+    """The folders of the finished runs below results/<suite>/runs or the folder of `--out`."""
+    return sorted(path.parent for path in root.glob(f"*/*/*/*/*/seed-*/{RUN_FILES[-1]}"))
+
+
 def kept_directory(scratch_root: Path, plan: Plan) -> Path:
     """Where a run keeps what it was asked to beside its files: fp3o/training/keeping.py."""
     return scratch_root / plan.cell.id / plan.digest / "kept"

@@ -22,7 +22,7 @@ from fp3o.errors import UserError
 from fp3o.runs import layout, records
 from fp3o.runs.folder import Lock
 from fp3o.runs.verify import RunId, read_verified
-from fp3o.workflow import objects, store
+from fp3o.workflow import objects, saved, saving
 from fp3o.workflow.objects import STORE, TRACKED, Listing, Setup
 
 LEFTOVERS = (".*.tmp", ".*.partial", ".probe-*")
@@ -54,18 +54,18 @@ def prune(suite: config.Suite, delete: bool = False, kept: bool = False) -> list
     root = layout.suite_root(suite.name)
     if suite.name not in TRACKED:
         return _prune_folders(suite, root, {}, delete)[0] + _kept(root / "scratch", delete and kept)
-    with store.alone():
+    with saved.alone():
         if objects.listing_name(objects.lock_text(), suite.name) is None:
             stage = TRACKED[suite.name]
             raise UserError(f"dvc.lock has no stage `{stage}`: `fp3o save` writes it; nothing was removed")
         where = objects.setup()
-        locked = store.locked_listing(where, suite.name)
+        locked = saved.locked_listing(where, suite.name)
         documents = {path: md5 for path, md5 in locked.items() if fnmatchcase(path, f"*/*/*/*/*/seed-*/{records.RUN}")}
         needed = _needed(where) if where.in_git else set()
         lines, gone = _prune_folders(suite, root, documents, delete)
         rest = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in gone}
         if delete and rest != locked:
-            store.record(rest, where, suite.name)
+            saving.record(rest, where, suite.name)
         lines += _kept(root / "scratch", delete and kept)
         if where.in_git:
             lines += _prune_store(needed | {objects.listing_of(rest)}, delete)
@@ -253,5 +253,5 @@ def _prune_store(needed: set[str], delete: bool) -> list[str]:
         for path in unneeded:
             path.unlink()
         if Path(".git").exists():
-            store.git(["rm", "--quiet", "--cached", "--ignore-unmatch"], unneeded)
+            saving.git(["rm", "--quiet", "--cached", "--ignore-unmatch"], unneeded)
     return lines

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.progress import track
-from fp3o.runs import layout, records
+from fp3o.runs import layout
 from fp3o.runs.verify import RunId, read_verified
 from fp3o.workflow import guard, manifest
 
@@ -69,7 +69,7 @@ def damaged(suite: str) -> tuple[int, list[str]]:
 
     Returns how many there are, and for each that was altered or lost a file what is wrong and what to do.
     """
-    folders = sorted(path.parent for path in (layout.suite_root(suite) / "runs").glob(f"*/*/*/*/*/*/{records.RUN}"))
+    folders = layout.finished_runs(layout.suite_root(suite) / "runs")
     problems = []
     for folder in track(folders, "checking runs", "runs"):
         try:

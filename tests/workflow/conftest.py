@@ -13,7 +13,7 @@ from harness import Checkout, commands, copy_repository
 from stores import git, publish
 
 from fp3o import config
-from fp3o.workflow import store
+from fp3o.workflow import saving
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 publish(plan.cell.id, seed)
         (folder / "origin/results/paper/tables").mkdir()
         (folder / "origin/results/paper/tables/table-smac.csv").write_text("cell,value\nsmac,1\n")
-        assert store.save("Runs").problems == []
+        assert saving.save("Runs").problems == []
         git("add", "--all")
         git("commit", "--quiet", "-m", "Rest")
         yield folder / "origin"

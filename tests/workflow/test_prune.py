@@ -13,7 +13,7 @@ from stores import CELL, FILES, git, here, locked, publish, stored
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout
-from fp3o.workflow import objects, store
+from fp3o.workflow import objects, pulling, saving
 from fp3o.workflow.prune import prune
 
 OLD = "2025-01-01T00:00:00Z"
@@ -22,7 +22,7 @@ NEW = "2027-01-01T00:00:00Z"
 
 @pytest.fixture
 def suite(clone: Path) -> config.Suite:
-    store.pull()
+    pulling.pull()
     return config.load_suite("paper")
 
 
@@ -60,7 +60,7 @@ def test_without_the_stage_nothing_is_removed(suite: config.Suite, lock: str) ->
 
 
 def test_a_checkout_of_one_cell_loses_nothing(clone: Path) -> None:
-    store.pull([CELL])
+    pulling.pull([CELL])
     before = (stored(), here(), objects.lock_text())
     assert prune(config.load_suite("paper"), delete=True) == []
     assert (stored(), here(), objects.lock_text()) == before
@@ -86,7 +86,7 @@ def test_only_a_run_that_is_older_than_its_replacement_is_offered(suite: config.
 
 def test_a_saved_run_goes_in_two_steps_and_never_before_the_commit(suite: config.Suite) -> None:
     old = publish(CELL, 0, ended=OLD, clip="0.3")
-    store.save("With an old run")
+    saving.save("With an old run")
     before = locked()
     assert len(before) == FILES + 4
     files = {objects.object_path(objects.STORE, md5) for path, md5 in before.items() if old.parent.name in path}
@@ -100,7 +100,7 @@ def test_a_saved_run_goes_in_two_steps_and_never_before_the_commit(suite: config
     assert len(locked()) == FILES
     assert files <= stored()  # the last commit names them
     assert not any(str(path) in line for path in files for line in prune(suite))
-    store.save("Without")
+    saving.save("Without")
     offered = prune(suite)
     assert {line.split(" (")[0] for line in offered} >= {str(path) for path in files} - {
         str(objects.object_path(objects.STORE, md5)) for md5 in locked().values()
@@ -117,7 +117,7 @@ def test_a_damaged_list_of_the_last_commit_stops_it(suite: config.Suite) -> None
     name = str(objects.listing_name(objects.lock_text()))
     publish(CELL, 0, ended=NEW)
     publish(CELL, 0, ended=OLD, clip="0.3")
-    store.save()
+    saving.save()
     for folder in (objects.STORE, objects.setup().cache):
         objects.object_path(folder, name).unlink(missing_ok=True)
     before = (stored(), here())

@@ -22,7 +22,7 @@ from fp3o.runs.small import lacks_checkpoint, names, packed
 from fp3o.statistics import published, scorecard, tables
 from fp3o.statistics.suites import SuiteRuns
 from fp3o.statistics.table_text import to_csv, to_latex, to_markdown
-from fp3o.workflow import guard, manifest, objects, status, store
+from fp3o.workflow import guard, manifest, objects, pulling, saving, status
 from fp3o.workflow.blocks import Sweep
 from fp3o.workflow.prune import prune
 
@@ -42,7 +42,7 @@ def shipped(origin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             for seed in range(5):
                 publish(cell, seed, suite="preview")
         before = here("preview")
-        assert store.save("Preview", ["preview"]).problems == []
+        assert saving.save("Preview", ["preview"]).problems == []
         assert here("preview") == before
     return folder
 
@@ -60,7 +60,7 @@ def small(full: dict[str, bytes]) -> Path:
     """The same where they were pulled: the folder of a run."""
     shutil.rmtree(ROOT)
     shutil.rmtree(".dvc/cache")
-    store.pull(suites=["preview"])
+    pulling.pull(suites=["preview"])
     return next(ROOT.glob(f"{CELL}/*/seed-0"))
 
 
@@ -144,14 +144,14 @@ def test_a_damaged_or_incomplete_run_is_still_refused(full: dict[str, bytes], sm
     assert "does not match run.json" in problems[2]
     assert "seed-3 has run.json but no checkpoint.safetensors" in problems[3]
     before = locked("preview")
-    assert len(store.save().problems) == 4
+    assert len(saving.save().problems) == 4
     assert locked("preview") == before
 
 
 def test_saving_again_changes_nothing_however_it_is_compressed(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = (locked("preview"), stored())
     monkeypatch.setattr("fp3o.runs.small.packed", lambda *_: pytest.fail("compressed again"))
-    assert store.save().problems == []
+    assert saving.save().problems == []
     assert (locked("preview"), stored()) == before
     assert git("status", "--short") == ""
 
@@ -161,7 +161,7 @@ def test_a_trained_run_is_not_touched_by_a_pull(full: dict[str, bytes]) -> None:
     (half / "run.json").unlink()  # a training is just writing it
     shutil.rmtree(half.with_name("seed-3"))
     before = here("preview")
-    lines, problems = store.pull(suites=["preview"])
+    lines, problems = pulling.pull(suites=["preview"])
     assert problems == []
     assert lines[0] == "1 runs brought, 8 were here"
     assert "1 runs differ" in lines[1]
@@ -172,11 +172,11 @@ def test_a_trained_run_is_not_touched_by_a_pull(full: dict[str, bytes]) -> None:
 
 def test_a_pull_brings_both_suites(full: dict[str, bytes]) -> None:
     shutil.rmtree(ROOT)
-    assert store.pull([f"{ROOT}/{OTHER}", "mamujoco"]).lines == ["25 runs brought, 0 were here"]
-    assert store.pull().lines == [f"{RUNS + 10 - 25} runs brought, 25 were here"]
+    assert pulling.pull([f"{ROOT}/{OTHER}", "mamujoco"]).lines == ["25 runs brought, 0 were here"]
+    assert pulling.pull().lines == [f"{RUNS + 10 - 25} runs brought, 25 were here"]
     assert call("pull", "--suite", "quick") == 2
     with pytest.raises(UserError, match="no saved run fits mamujoco"):
-        store.pull(["mamujoco"], ["preview"])
+        pulling.pull(["mamujoco"], ["preview"])
 
 
 def test_the_paper_is_not_saved_without_checkpoints(clone: Path) -> None:
@@ -187,7 +187,7 @@ def test_the_paper_is_not_saved_without_checkpoints(clone: Path) -> None:
     for name, content in packed(contents, names(contents, checkpoint=False)).items():
         (folder / name).write_bytes(content)
     before = locked()
-    (problem,) = store.save().problems
+    (problem,) = saving.save().problems
     assert problem.startswith(f"not saved: {folder} was saved without its checkpoint")
     assert locked() == before
 
@@ -198,11 +198,11 @@ def test_pruning_one_suite_keeps_what_the_other_needs(full: dict[str, bytes]) ->
     assert prune(suite(), delete=True) == []
     for seed in range(5):
         publish(CELL, seed, ended="2025-01-01T00:00:00Z", suite="preview", clip="0.3")
-    store.save("Old ones")
+    saving.save("Old ones")
     assert len(locked("preview")) == 15 * len(FILES)
     assert len([line for line in prune(suite(), delete=True) if line.startswith(str(ROOT))]) == 5
     assert len(locked("preview")) == 10 * len(FILES)
-    store.save("Without")
+    saving.save("Without")
     prune(suite(), delete=True)
     for md5 in (*locked().values(), *locked("preview").values()):
         assert objects.object_path(objects.STORE, md5).is_file()
@@ -215,7 +215,7 @@ def test_the_guard_knows_the_preview_once_it_is_saved(clone: Path) -> None:
     shutil.rmtree(folder)
     guard.check_training("preview", plan, [0])  # nowhere saved, so to be trained
     publish(CELL, 0, suite="preview")
-    store.save()
+    saving.save()
     shutil.rmtree(folder)
     with pytest.raises(UserError, match=r"seeds 0 of .* are in DVC and not here: `fp3o pull"):
         guard.check_training("preview", plan, [0])
@@ -252,17 +252,17 @@ def test_dvc_brings_the_same_files(small: Path, tmp_path: Path, monkeypatch: pyt
 def test_a_suite_that_cannot_be_saved_does_not_hold_back_the_other(
     clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.pull()
+    pulling.pull()
     publish(CELL, 5)
-    real = store._save_suite
+    real = saving._save_suite
 
     def fails(suite: config.Suite, *rest: Any) -> Any:
         if suite.name == "preview":
             raise UserError("the store is full")
         return real(suite, *rest)
 
-    monkeypatch.setattr(store, "_save_suite", fails)
-    outcome = store.save("More")
+    monkeypatch.setattr(saving, "_save_suite", fails)
+    outcome = saving.save("More")
     assert outcome.problems == ["suite preview was not saved: the store is full"]
     assert any(line.startswith("committed: dvc.lock") for line in outcome.lines)
 
@@ -289,10 +289,10 @@ def ruled(clone: Path) -> dict[str, str]:
     with Path("benchmarks/suites/paper.yaml").open("a") as file:
         file.write(RULES)
     before = locked()
-    store.pull(["mamujoco/hopper-3x1", f"{ANT}/*/seed-4"])
+    pulling.pull(["mamujoco/hopper-3x1", f"{ANT}/*/seed-4"])
     trained = ((CELL, range(5)), (OTHER, range(5)), (ANT, range(2)), ("mamujoco/ant-2x4/full/fp3o", range(1)))
     folders = [publish(cell, seed, ended=LATER) for cell, seeds in trained for seed in seeds]
-    assert store.save("More").problems == []
+    assert saving.save("More").problems == []
     runs = {folder.relative_to(objects.runs_folder()).as_posix() for folder in folders}
     return {path: md5 for path, md5 in before.items() if objects.run_of(path) not in runs}
 
@@ -324,18 +324,18 @@ def test_what_was_saved_before_stays_to_the_byte(ruled: dict[str, str], monkeypa
     state = (locked(), stored(), git("rev-parse", "HEAD"))
     assert set(git("ls-files", "artifacts").split()) == set(map(str, stored()))
     monkeypatch.setattr("fp3o.runs.small._compressed", lambda _: pytest.fail("compressed again"))
-    store.save("Again")
+    saving.save("Again")
     for folder in (objects.runs_folder(), Path(".dvc/cache")):
         shutil.rmtree(folder)
-    store.pull()
-    store.save("Again")
+    pulling.pull()
+    saving.save("Again")
     assert (locked(), stored(), git("rev-parse", "HEAD")) == state
     # An object that is lost is made again in the form it was saved in, whatever the rule says.
-    store.pull()
+    pulling.pull()
     shutil.rmtree(".dvc/cache")
     lost = next(md5 for path, md5 in ruled.items() if path.endswith("seed-4/iterations.csv") and path.startswith(ANT))
     objects.object_path(objects.STORE, lost).unlink()
-    assert store.save("Again").problems == []
+    assert saving.save("Again").problems == []
     assert (locked(), stored(), git("rev-parse", "HEAD")) == state
 
 
@@ -348,11 +348,11 @@ def test_what_was_pulled_gives_the_same_tables(ruled: dict[str, str]) -> None:
         texts = [manifest.manifest_path("paper").read_text(), Path("results/paper/metrics.json").read_text()]
         return (*texts, *(to_csv(tables.build(data, paper.artefact(f"table-{name}"))) for name in ("smac", "mamujoco")))
 
-    store.pull()
+    pulling.pull()
     trained = made()
     assert git("diff", "--", str(manifest.manifest_path("paper"))) == ""
     shutil.rmtree(objects.runs_folder())
-    store.pull()
+    pulling.pull()
     assert status.damaged("paper") == (RUNS, [])
     assert made() == trained
     shutil.rmtree(".dvc/cache")
@@ -364,7 +364,7 @@ def test_a_seed_without_checkpoint_names_the_one_that_has_it(
     ruled: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(objects.runs_folder())
-    store.pull()
+    pulling.pull()
     first = next(objects.runs_folder().glob(f"{CELL}/*/seed-0"))
     run = first.with_name("seed-3")
     command = f"`fp3o train {CELL} --suite paper --seeds 3 --replace` trains it again"
@@ -374,19 +374,19 @@ def test_a_seed_without_checkpoint_names_the_one_that_has_it(
         said = f"fp3o: {run} was saved without its checkpoint (seed 0 has one); {command}\n"
         assert capsys.readouterr().err == said
     (first / "checkpoint.safetensors").unlink()
-    assert store.save().problems == []
+    assert saving.save().problems == []
     assert saved_files(CELL)[0] == FILES | {"checkpoint.safetensors"}
-    assert store.pull().lines[0] == f"1 runs brought, {RUNS - 1} were here"
+    assert pulling.pull().lines[0] == f"1 runs brought, {RUNS - 1} were here"
     assert (first / "checkpoint.safetensors").is_file()
 
 
 def test_saved_runs_can_be_compressed(clone: Path) -> None:
     """Those that are named and here; checkpoints and all bytes stay, and what nothing needs any more can be removed."""
-    store.pull([CELL])
+    pulling.pull([CELL])
     before, files = locked(), here()
     with pytest.raises(UserError, match=rf"no run here fits mpe/nowhere; cells here: {CELL}$"):
-        store.save("", ["paper"], ["mpe/nowhere"])
-    assert store.save("Smaller", ["paper"], [CELL]).problems == []
+        saving.save("", ["paper"], ["mpe/nowhere"])
+    assert saving.save("Smaller", ["paper"], [f"{objects.runs_folder('paper')}/{CELL}/"]).problems == []
     after = locked()
     assert here() == files
     assert {path for path in before if path not in after} == {path for path in files if path.endswith(".csv")}
@@ -396,10 +396,10 @@ def test_saved_runs_can_be_compressed(clone: Path) -> None:
     assert stored() >= unneeded
     prune(config.load_suite("paper"), delete=True)
     assert unneeded.isdisjoint(stored())
-    assert store.save("", ["paper"]).problems == []
+    assert saving.save("", ["paper"]).problems == []
     assert locked() == after
     for folder in (f"{objects.runs_folder('paper')}", ".dvc/cache"):
         shutil.rmtree(folder)
-    store.pull([CELL])
+    pulling.pull([CELL])
     assert {path.removesuffix(".xz") for path in here()} == set(files)
     assert all(records.read_bytes(objects.runs_folder("paper") / path) == content for path, content in files.items())

@@ -17,15 +17,15 @@ from stores import CELL, FILES, RUNS, dvc, git, here, locked, publish, stored
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import atomic
-from fp3o.workflow import guard, manifest, objects, store
+from fp3o.workflow import guard, manifest, objects, pulling, saved, saving
 
 # --- save ----------------------------------------------------------------------------------------------------------
 
 
 def test_saving_a_checkout_with_one_cell_pulled_keeps_all_the_others(clone: Path) -> None:
     before = (objects.lock_text(), manifest.manifest_path("paper").read_bytes(), stored())
-    assert store.pull([CELL]) == (["5 runs brought, 0 were here"], [])
-    lines, problems = store.save()
+    assert pulling.pull([CELL]) == (["5 runs brought, 0 were here"], [])
+    lines, problems = saving.save()
     assert problems == []
     assert lines[:2] == [
         f"{FILES} files of {RUNS} runs are in artifacts/",
@@ -38,7 +38,7 @@ def test_saving_a_checkout_with_one_cell_pulled_keeps_all_the_others(clone: Path
 def test_what_is_trained_again_replaces_its_own_entries_alone(clone: Path) -> None:
     before, objects_before = locked(), stored()
     folder = publish(CELL, 3, ended="2026-02-02T00:00:00Z")
-    store.save("Again")
+    saving.save("Again")
     name = f"{folder.relative_to(objects.runs_folder())}/run.json"
     assert {path for path in before if locked()[path] != before[path]} == {name}
     assert locked().keys() == before.keys()
@@ -53,7 +53,7 @@ def test_dvc_agrees_with_what_was_saved_from_a_part(
     clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(CELL, 3, ended="2026-02-02T00:00:00Z")
-    store.save("Again")
+    saving.save("Again")
     git("clone", "--quiet", str(clone), str(tmp_path / "other"))
     monkeypatch.chdir(tmp_path / "other")
     dvc("pull", "--quiet")
@@ -65,24 +65,24 @@ def test_dvc_agrees_with_what_was_saved_from_a_part(
     lock = objects.lock_text()
     dvc("commit", "--force", "runs")
     assert objects.lock_text() == lock
-    assert store.save().problems == []
+    assert saving.save().problems == []
     assert objects.lock_text() == lock
 
 
 def test_a_table_with_gaps_is_not_staged(clone: Path) -> None:
     table = Path("results/paper/tables/table-smac.csv")
     table.write_text("cell,value\nsmac,not run\n")
-    store.pull([CELL])
-    assert any("tables not staged: 25 runs are not here" in line for line in store.save().lines)
+    pulling.pull([CELL])
+    assert any("tables not staged: 25 runs are not here" in line for line in saving.save().lines)
     assert git("diff", "--cached", "--name-only") == ""
-    store.pull()
-    store.save()
+    pulling.pull()
+    saving.save()
     assert git("diff", "--cached", "--name-only").split() == [str(table)]
 
 
 @pytest.mark.parametrize("damage", ["altered", "absent", "another"])
 def test_a_damaged_run_is_named_and_not_saved(clone: Path, damage: str) -> None:
-    store.pull()
+    pulling.pull()
     before = locked()
     folder = publish(CELL, 0)
     if damage == "altered":
@@ -92,7 +92,7 @@ def test_a_damaged_run_is_named_and_not_saved(clone: Path, damage: str) -> None:
     else:
         shutil.copytree(folder.with_name("seed-1"), folder, dirs_exist_ok=True)
     publish(CELL, 1, ended="2026-02-02T00:00:00Z")
-    _, problems = store.save()
+    _, problems = saving.save()
     assert len(problems) == 1
     assert f"{CELL}/{folder.parent.name}/seed-0" in problems[0]
     assert problems[0].startswith("not saved: ")
@@ -105,20 +105,20 @@ def test_a_lock_that_a_killed_git_left_is_named_and_the_same_command_completes(c
     publish(CELL, 3, ended="2026-02-02T00:00:00Z")
     Path(".git/index.lock").touch()
     with pytest.raises(UserError, match=r"failed: .*delete \.git/index\.lock .*the same command completes it"):
-        store.save("More")
+        saving.save("More")
     Path(".git/index.lock").unlink()
-    assert any(line.startswith("committed: ") for line in store.save("More").lines)
+    assert any(line.startswith("committed: ") for line in saving.save("More").lines)
 
 
 def test_the_store_in_git_has_a_limit_and_keeps_to_it(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = sum(path.stat().st_size for path in stored())
-    monkeypatch.setattr(store, "STORE_LIMIT", size + 1000)
-    store.pull()
-    assert store.save().problems == []
+    monkeypatch.setattr(saving, "STORE_LIMIT", size + 1000)
+    pulling.pull()
+    assert saving.save().problems == []
     publish(CELL, 3, ended="2026-02-02T00:00:00Z")
     before = (objects.lock_text(), stored())
     with pytest.raises(UserError, match=rf"would hold .* MB \(largest: {CELL} .*`fp3o prune`.*remote of your own"):
-        store.save()
+        saving.save()
     assert (objects.lock_text(), stored()) == before
 
 
@@ -129,10 +129,10 @@ def test_a_remote_of_ones_own_has_no_limit_and_is_asked_itself(
     remote = tmp_path / "remote"
     with Path(".dvc/config.local").open("w") as file:
         file.write(f"[core]\n    remote = team\n['remote \"team\"']\n    url = {remote}\n")
-    monkeypatch.setattr(store, "STORE_LIMIT", 0)
+    monkeypatch.setattr(saving, "STORE_LIMIT", 0)
     folder = publish(CELL, 3, ended="2026-02-02T00:00:00Z")
     before = stored()
-    lines, problems = store.save("Again")
+    lines, problems = saving.save("Again")
     assert (lines[0], problems) == (f"{FILES} files of {RUNS} runs are in DVC's remote team", [])
     assert stored() == before
     assert all(objects.intact(objects.object_path(remote, md5), md5) is not None for md5 in locked().values())
@@ -141,9 +141,9 @@ def test_a_remote_of_ones_own_has_no_limit_and_is_asked_itself(
     lock = yaml.safe_load(objects.lock_text())["stages"]["runs"]["outs"]
     for gone in (".dvc/cache", "artifacts", "results/paper/runs"):
         shutil.rmtree(gone)
-    store.pull([CELL])
+    pulling.pull([CELL])
     assert len(here()) == 20
-    assert store.save().problems == []
+    assert saving.save().problems == []
     assert len(locked()) == FILES
     now = yaml.safe_load(objects.lock_text())["stages"]["runs"]["outs"]
     assert now[0]["md5"] == lock[0]["md5"]
@@ -152,10 +152,10 @@ def test_a_remote_of_ones_own_has_no_limit_and_is_asked_itself(
     # What the remote lacks is not called saved.
     md5 = locked()[f"{folder.relative_to(objects.runs_folder())}/run.json"]
     publish("smac/3s5z/full/happo", 0, ended="2026-02-02T00:00:00Z")
-    monkeypatch.setattr(store, "_dvc", deaf_to_pushes(store._dvc))
+    monkeypatch.setattr(saved, "dvc", deaf_to_pushes(saved.dvc))
     objects.object_path(remote, md5).unlink()
     with pytest.raises(UserError, match="files are not in DVC's remote team"):
-        store.save()
+        saving.save()
 
 
 def deaf_to_pushes(call: Callable[..., str]) -> Callable[..., str]:
@@ -165,11 +165,11 @@ def deaf_to_pushes(call: Callable[..., str]) -> Callable[..., str]:
 def test_damaged_files_of_dvc_are_one_line(clone: Path) -> None:
     Path("dvc.lock").write_text("stages:\n  runs: [1, 2\n")
     with pytest.raises(UserError, match=r"dvc\.lock cannot be read .*git checkout HEAD dvc\.lock"):
-        store.save()
+        saving.save()
     git("checkout", "--quiet", "HEAD", "dvc.lock")
     name = objects.listing_name(objects.lock_text())
     objects.object_path(objects.STORE, str(name)).write_text("[]")
-    for command in (store.save, store.pull):
+    for command in (saving.save, pulling.pull):
         with pytest.raises(UserError, match="the list of the saved runs, is damaged or not here: `git checkout HEAD"):
             command()
 
@@ -184,7 +184,7 @@ def test_the_manifest_keeps_runs_that_are_not_here(clone: Path) -> None:
     path.unlink()  # as Snakemake does before it runs the rule
     manifest.main(["manifest", "--suite", "paper"])
     assert path.read_bytes() == before
-    store.pull([CELL])
+    pulling.pull([CELL])
     manifest.main(["manifest", "--suite", "paper"])
     assert path.read_bytes() == before
     # With a remote elsewhere nothing but git knows them.
@@ -225,7 +225,7 @@ def test_pulling_never_touches_a_file_that_is_here(clone: Path) -> None:
     half.parent.mkdir(parents=True)
     half.write_text("a training is just writing this")
     before = here()
-    lines, problems = store.pull()
+    lines, problems = pulling.pull()
     assert problems == []
     assert lines[0] == "28 runs brought, 0 were here"
     assert "2 runs differ from the saved ones and were left as they are" in lines[1]
@@ -235,7 +235,7 @@ def test_pulling_never_touches_a_file_that_is_here(clone: Path) -> None:
     assert (mine / "run.json").is_file()
     assert (other / "run.json").is_file()
     assert (settings / "run.json").is_file()
-    assert store.pull().lines[0] == "0 runs brought, 28 were here"
+    assert pulling.pull().lines[0] == "0 runs brought, 28 were here"
 
 
 @pytest.mark.parametrize(
@@ -249,13 +249,13 @@ def test_pulling_never_touches_a_file_that_is_here(clone: Path) -> None:
     ],
 )
 def test_part_of_the_runs_can_be_pulled(clone: Path, pattern: str, count: int) -> None:
-    assert store.pull([pattern]).lines == [f"{count} runs brought, 0 were here"]
+    assert pulling.pull([pattern]).lines == [f"{count} runs brought, 0 were here"]
     assert len(here()) == 4 * count
 
 
 def test_a_pattern_that_fits_nothing_is_a_mistake(clone: Path) -> None:
     with pytest.raises(UserError, match=f"no saved run fits smac/3s6z; saved cells: .*{CELL}"):
-        store.pull([CELL, "smac/3s6z"])
+        pulling.pull([CELL, "smac/3s6z"])
     assert here() == {}
 
 
@@ -263,16 +263,16 @@ def test_an_altered_object_is_named_and_its_run_not_brought(clone: Path) -> None
     path, md5 = next((path, md5) for path, md5 in locked().items() if path.endswith("seed-2/evaluations.csv"))
     altered = objects.object_path(objects.STORE, md5)
     altered.write_bytes(altered.read_bytes() + b"9,9\n")
-    lines, problems = store.pull()
+    lines, problems = pulling.pull()
     assert lines == [f"{RUNS - 1} runs brought, 0 were here"]
     assert len(problems) == 1
     assert str(altered) in problems[0]
     assert path in problems[0]
     assert not (objects.runs_folder() / objects.run_of(path)).exists()
     with pytest.raises(UserError, match=f"{altered} is damaged"):
-        store.save()
+        saving.save()
     git("checkout", "HEAD", str(altered))
-    assert store.pull() == ([f"1 runs brought, {RUNS - 1} were here"], [])
+    assert pulling.pull() == ([f"1 runs brought, {RUNS - 1} were here"], [])
 
 
 @pytest.mark.workflow
@@ -287,11 +287,11 @@ def test_dvc_itself_refuses_an_altered_object(clone: Path) -> None:
 
 
 def test_a_saved_object_is_mended_by_whoever_has_its_bytes(clone: Path) -> None:
-    store.pull()
+    pulling.pull()
     md5 = next(iter(locked().values()))
     altered = objects.object_path(objects.STORE, md5)
     altered.write_bytes(b"")
-    assert store.save().problems == []
+    assert saving.save().problems == []
     assert objects.intact(altered, md5) is not None
 
 
@@ -301,7 +301,7 @@ def test_a_listing_cannot_write_elsewhere(clone: Path) -> None:
     objects.put(objects.STORE, name, content)
     objects.write_lock(name, {}, objects.setup())
     with pytest.raises(UserError, match="is no file below a suite's runs"):
-        store.pull()
+        pulling.pull()
     assert not (clone.parent / "outside").exists()
 
 
@@ -342,21 +342,21 @@ def test_a_save_killed_at_any_step_loses_nothing_and_the_next_completes(clone: P
     fresh = publish(CELL, 3, ended="2026-02-02T00:00:00Z")
     runs = here()
     step = 1
-    while killed_at(step, store.save):
+    while killed_at(step, saving.save):
         assert here() == runs
         assert stored() >= objects_before
         now = locked()  # readable: the old one or the new one
         assert now.keys() == before.keys()
         for md5 in now.values():
             assert objects.intact(objects.object_path(objects.STORE, md5), md5) is not None
-        assert store.save().problems == []
+        assert saving.save().problems == []
         assert len([path for path in before if locked()[path] != before[path]]) == 1
         # Back to the start, so that the next one is killed in a whole save too.
         git("reset", "--quiet", "--hard")
         git("clean", "-qfdx", "artifacts", ".dvc")
         step += 1
     assert step > 15
-    assert store.save("Again").problems == []
+    assert saving.save("Again").problems == []
     assert (
         locked()[f"{fresh.relative_to(objects.runs_folder())}/run.json"]
         != before[f"{fresh.relative_to(objects.runs_folder())}/run.json"]
@@ -368,7 +368,7 @@ def test_a_save_killed_at_any_step_loses_nothing_and_the_next_completes(clone: P
 def test_a_pull_killed_at_any_step_is_completed_by_the_next(clone: Path) -> None:
     pattern = [f"{CELL}/*/seed-2"]
     step = 1
-    while killed_at(step, lambda: store.pull(pattern)):
+    while killed_at(step, lambda: pulling.pull(pattern)):
         done = (objects.runs_folder() / CELL).glob("*/seed-2/run.json")
         assert all(len([p for p in path.parent.iterdir() if not p.name.startswith(".")]) == 4 for path in done)
         if step % 2:
@@ -377,7 +377,7 @@ def test_a_pull_killed_at_any_step_is_completed_by_the_next(clone: Path) -> None
             shutil.rmtree(".dvc/cache", ignore_errors=True)
         step += 1
     assert step > 5
-    store.pull(pattern)
+    pulling.pull(pattern)
     expected = {path: md5 for path, md5 in locked().items() if path.startswith(CELL) and "/seed-2/" in path}
     assert {path: objects.md5_of(content) for path, content in here().items() if "/." not in path} == expected
 
@@ -392,4 +392,4 @@ def test_git_never_rewrites_line_ends(origin: Path, tmp_path: Path, monkeypatch:
     assert any(name.startswith("artifacts/") for name in names)
     for name in names:
         assert Path(name).read_bytes() == (origin / name).read_bytes(), name
-    assert store.pull().problems == []
+    assert pulling.pull().problems == []

@@ -1,26 +1,17 @@
-"""`fp3o save` and `fp3o pull`: runs of the suites under DVC into it and back. Neither removes anything.
+"""`fp3o save`: the finished runs of the suites under DVC into it; removes nothing.
 
-save(message="")    add the finished runs of this checkout to those that dvc.lock names; a run that it names already is
-                    replaced, a saved run that is not here stays; new ones are saved as `saving` of their suite says,
-                    saved ones of the cells in `compress` again with their CSV files compressed
-pull(patterns)      get the saved runs that are not here; a file that is here is never touched
+They are added to those that dvc.lock names. A run that it names already is replaced, a saved run that is not here
+stays; new ones are saved as `saving` of their suite says.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import math
-import os
-import shlex
 import subprocess
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from fp3o import config
 from fp3o.errors import UserError
@@ -28,27 +19,15 @@ from fp3o.progress import track
 from fp3o.runs import layout, records, small
 from fp3o.runs.atomic import disk_errors
 from fp3o.runs.verify import RunId, read_verified
-from fp3o.workflow import guard, jobs, manifest, objects
+from fp3o.workflow import guard, manifest, objects, saved
 from fp3o.workflow.objects import PAPER, STORE, TRACKED, Listing, Setup
+from fp3o.workflow.saved import Outcome, alone, by_run, file_lock, fits, locked_listing, on_this_machine
 
 # Bytes. The store is part of the git repository, so it stays small; for more, a DVC remote is needed.
 STORE_LIMIT = 200_000_000
 
 TABLES = ("metrics.json", "curves", "scorecard.json", "tables", "cost", "cost.csv")
 """What git holds of a suite beside its manifest."""
-
-LOCK_WAIT_SECONDS = 600.0
-RETRY_SECONDS = 1.0
-
-
-class Outcome(NamedTuple):
-    """What was done, and what could not be: lines to print."""
-
-    lines: list[str]
-    problems: list[str]
-
-
-# --- save ----------------------------------------------------------------------------------------------------------
 
 
 def save(message: str = "", suites: Sequence[str] = tuple(TRACKED), compress: Sequence[str] = ()) -> Outcome:
@@ -58,28 +37,28 @@ def save(message: str = "", suites: Sequence[str] = tuple(TRACKED), compress: Se
     out and named. With a message the staged files are committed. compress: patterns of cells.
     """
     chosen = [config.load_suite(name) for name in suites]
-    runs = [run for suite in chosen for run in _runs_here(suite)]
+    runs = [(suite.name, run) for suite in chosen for run in _runs_here(suite)]
     for pattern in compress:
-        if not any(_fits(run, pattern) for run in runs):
-            cells = sorted({"/".join(run.split("/")[:4]) for run in runs})
+        if not any(fits(run, pattern, suite) for suite, run in runs):
+            cells = sorted({"/".join(run.split("/")[:4]) for _, run in runs})
             raise UserError(f"no run here fits {pattern}; cells here: {', '.join(cells) or 'none (`fp3o pull`)'}")
     with alone():
         where = objects.setup()
         lines: list[str] = []
         problems: list[str] = []
-        saved: list[tuple[config.Suite, Listing]] = []
+        stored: list[tuple[config.Suite, Listing]] = []
         for suite in chosen:
             try:
                 wanted, done = _save_suite(suite, where, compress)
             except UserError as error:
-                if not saved:
+                if not stored:
                     raise
                 problems.append(f"suite {suite.name} was not saved: {error}")  # what was saved before is still staged
                 continue
-            saved.append((suite, wanted))
+            stored.append((suite, wanted))
             lines += done.lines
             problems += done.problems
-        return Outcome(lines + _stage_in_git(message, saved, where), problems)
+        return Outcome(lines + _stage_in_git(message, stored, where), problems)
 
 
 def _save_suite(suite: config.Suite, where: Setup, compress: Sequence[str]) -> tuple[Listing, Outcome]:
@@ -102,48 +81,6 @@ def _save_suite(suite: config.Suite, where: Setup, compress: Sequence[str]) -> t
     return wanted, Outcome([f"{about}{line}" for line in lines], named)
 
 
-@contextlib.contextmanager
-def alone() -> Iterator[None]:
-    """Hold the lock that `fp3o save`, `fp3o pull` and `fp3o prune` share; waits while another process holds it."""
-    if not Path(".dvc").is_dir():
-        raise UserError("no .dvc folder here: run this in the repository's root folder")
-    with _file_lock(Path(".dvc/tmp/fp3o-save.lock")):
-        yield
-
-
-@contextlib.contextmanager
-def _file_lock(path: Path) -> Iterator[None]:
-    with disk_errors(path):
-        path.parent.mkdir(exist_ok=True)
-        file = path.open("a")
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def locked_listing(where: Setup, suite: str = PAPER) -> Listing:
-    """The saved files of a suite; where the listing is in a remote only, it is fetched."""
-    name = objects.listing_name(objects.lock_text(), suite)
-    listing = objects.listing(name, where)
-    if listing is None and not where.in_git:
-        # With any file DVC fetches the listing as well; run.json is a small file.
-        _dvc("fetch", next((str(path) for path in _saved_documents(suite)), TRACKED[suite]))
-        listing = objects.listing(name, where)
-    if listing is None:
-        raise UserError(
-            f"{objects.object_path(STORE, str(name))}, the list of the saved runs, is damaged or not here: "
-            f"`git checkout HEAD dvc.lock {STORE}` restores it; nothing was done"
-        )
-    return listing
-
-
-def _saved_documents(suite: str) -> Iterator[Path]:
-    """Path of the run.json of every run in the committed manifest."""
-    path = manifest.manifest_path(suite)
-    for run in manifest.entries(objects.committed(path) or b"", path).values():
-        yield objects.runs_folder(suite) / run["cell"] / run["digest"] / f"seed-{run['seed']}" / records.RUN
-
-
 def _finished_here(
     suite: config.Suite, locked: Listing, where: Setup, compress: Sequence[str]
 ) -> tuple[Listing, dict[str, str]]:
@@ -155,17 +92,17 @@ def _finished_here(
     files: Listing = {}
     problems: dict[str, str] = {}
     root = objects.runs_folder(suite.name)
-    saved = _by_run(locked)
+    known_runs = by_run(locked)
     for run in track(_runs_here(suite), "checking runs here", "runs"):
         folder = root / run
-        known = saved.get(run, {})
+        known = known_runs.get(run, {})
         try:
             contents = _checked_contents(folder)
             is_saved = known.get(records.RUN) == objects.md5_of(contents[records.RUN])
             names = list(known) if is_saved else _names(suite, RunId.at(folder), contents)
-            if any(_fits(run, pattern) for pattern in compress):
+            if any(fits(run, pattern, suite.name) for pattern in compress):
                 names = small.names(names, checkpoint=True)
-            if is_saved and names == list(known) and _on_this_machine(known, where):
+            if is_saved and names == list(known) and on_this_machine(known, where):
                 files |= {f"{run}/{name}": md5 for name, md5 in known.items()}
                 continue
             if records.CHECKPOINT in names and records.CHECKPOINT not in contents:
@@ -185,12 +122,7 @@ def _finished_here(
 def _runs_here(suite: config.Suite) -> list[str]:
     """Every finished run of this checkout, as cell/digest/seed."""
     root = objects.runs_folder(suite.name)
-    return sorted(path.parent.relative_to(root).as_posix() for path in root.glob(f"*/*/*/*/*/*/{records.RUN}"))
-
-
-def _fits(run: str, pattern: str) -> bool:
-    """Whether a run (cell/digest/seed) is one of the cell, part of a cell's name or pattern."""
-    return fnmatchcase(run, pattern) or fnmatchcase(run, f"{pattern}/*")
+    return [folder.relative_to(root).as_posix() for folder in layout.finished_runs(root)]
 
 
 def _names(suite: config.Suite, run: RunId, contents: Mapping[str, bytes]) -> list[str]:
@@ -202,10 +134,6 @@ def _names(suite: config.Suite, run: RunId, contents: Mapping[str, bytes]) -> li
     checkpoint = contents.get(records.CHECKPOINT)
     size = math.inf if checkpoint is None else len(checkpoint)  # Absent: it was left out elsewhere.
     return small.names(whole, rule.keeps(suite.is_first(run.cell, run.seed), size))
-
-
-def _on_this_machine(files: Mapping[str, str], where: Setup) -> bool:
-    return all(objects.find(md5, where) is not None for md5 in files.values())
 
 
 def _checked_contents(folder: Path) -> dict[str, bytes]:
@@ -232,7 +160,7 @@ def record(wanted: Mapping[str, str], where: Setup, suite: str = PAPER) -> None:
     objects.put(where.cache, name, content)
     if where.in_git:
         _store_in_git({**dict.fromkeys(wanted.values(), ""), name: ""}, wanted, where)
-    with _file_lock(Path(".dvc/tmp/lock")):  # DVC's own lock: a running DVC command would write the old dvc.lock back.
+    with file_lock(Path(".dvc/tmp/lock")):  # DVC's own lock: a running DVC command would write the old dvc.lock back.
         objects.write_lock(name, wanted, where, suite)
     with disk_errors(objects.runs_folder(suite)):
         objects.runs_folder(suite).mkdir(parents=True, exist_ok=True)  # DVC misses a folder that holds nothing, too.
@@ -241,8 +169,8 @@ def record(wanted: Mapping[str, str], where: Setup, suite: str = PAPER) -> None:
             if (stored := objects.find(md5, where)) is not None:
                 objects.put(where.cache, md5, stored)
         stage = TRACKED[suite]
-        _dvc("push", stage)
-        states: dict[str, str] = json.loads(_dvc("status", "--cloud", "--json", stage) or "{}")
+        saved.dvc("push", stage)
+        states: dict[str, str] = json.loads(saved.dvc("status", "--cloud", "--json", stage) or "{}")
         absent = [path for path, state in states.items() if state in ("new", "missing")]
         if absent:
             raise UserError(f"{len(absent)} files are not in DVC's remote {where.remote}, e.g. {absent[0]}: save again")
@@ -285,7 +213,7 @@ def _refuse_if_too_large(added: Sequence[str], wanted: Mapping[str, str], where:
     )
 
 
-def _stage_in_git(message: str, saved: Sequence[tuple[config.Suite, Listing]], where: Setup) -> list[str]:
+def _stage_in_git(message: str, suites: Sequence[tuple[config.Suite, Listing]], where: Setup) -> list[str]:
     """Stage dvc.lock, manifests, tables and objects in git or, with a message, commit them; lines to print.
 
     Objects are named one by one: other changes in artifacts/ are not staged. Tables are staged only where all saved
@@ -296,7 +224,7 @@ def _stage_in_git(message: str, saved: Sequence[tuple[config.Suite, Listing]], w
     notes = []
     shown = [objects.LOCK]
     stored: set[str] = set()
-    for suite, wanted in saved:
+    for suite, wanted in suites:
         stored |= {*wanted.values(), objects.listing_of(wanted)}
         root = layout.suite_root(suite.name)
         if not wanted and suite.name != PAPER:
@@ -338,152 +266,3 @@ def git(command: Sequence[str], paths: Iterable[Path]) -> None:
         if "index.lock" in (done.stderr or done.stdout):
             detail = "another git process runs here, or one was killed: delete .git/index.lock if none does"
         raise UserError(f"`git {command[0]}` failed: {detail}; the runs are stored, the same command completes it")
-
-
-def _dvc(*arguments: str) -> str:
-    """Call DVC, again and again while its repository lock is held; returns what it printed."""
-    jobs.reach_commands()
-    deadline = time.monotonic() + LOCK_WAIT_SECONDS
-    command = ["dvc", *arguments]
-    while True:
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            raise UserError("DVC is not installed: pip install 'dvc>=3.60'") from None
-        if done.returncode == 0:
-            return done.stdout
-        text = done.stderr + done.stdout
-        if "lock" not in text.lower() or time.monotonic() > deadline:
-            detail = next(
-                (line for line in reversed(text.splitlines()) if line.startswith("ERROR")), text.strip()[-300:]
-            )
-            raise UserError(f"`{shlex.join(command)}` failed: {detail}")
-        time.sleep(RETRY_SECONDS)
-
-
-# --- pull ----------------------------------------------------------------------------------------------------------
-
-
-def pull(patterns: Sequence[str] = (), suites: Sequence[str] = tuple(TRACKED)) -> Outcome:
-    """Get the saved runs of these cells (default: all) that are not here, every file checked against dvc.lock.
-
-    Never removes or replaces a file: a run with a file that differs from the saved one is left as it is. A run of which
-    an object is damaged is not written at all.
-    """
-    with alone():
-        where = objects.setup()
-        listings = {suite: locked_listing(where, suite) for suite in suites}
-        runs = _locked_runs(listings, patterns)
-        absent: dict[Path, dict[str, str]] = {}
-        different: list[Path] = []
-        for folder, files in track(runs.items(), "comparing with what is here", "runs"):
-            missing = _not_here(folder, files)
-            if missing is None:
-                different.append(folder)
-            elif missing:
-                absent[folder] = missing
-        if not where.in_git:
-            _fetch(absent, where)
-        problems = []
-        brought = 0
-        for folder, files in track(absent.items(), "bringing runs", "runs"):
-            damaged = _bring(folder, files, where)
-            problems += damaged
-            brought += not damaged
-        for suite, listing in listings.items():  # For `dvc status`.
-            objects.put(where.cache, objects.listing_of(listing), objects.listing_bytes(listing))
-            with disk_errors(objects.runs_folder(suite)):
-                objects.runs_folder(suite).mkdir(parents=True, exist_ok=True)
-    lines = [f"{brought} runs brought, {len(runs) - len(absent) - len(different)} were here"]
-    if different:
-        lines.append(f"{len(different)} runs differ from the saved ones and were left as they are, e.g. {different[0]}")
-    return Outcome(lines, problems)
-
-
-def _locked_runs(listings: Mapping[str, Listing], patterns: Sequence[str]) -> dict[Path, dict[str, str]]:
-    """Folder → file → md5, for the runs whose cell fits one of the patterns (none: all runs). listings: by suite."""
-    found: dict[Path, dict[str, str]] = {}
-    fitting: set[str] = set()
-    for suite, listing in listings.items():
-        root = objects.runs_folder(suite)
-        wanted = {pattern: pattern.removeprefix(f"{root.as_posix()}/").rstrip("/") for pattern in patterns}
-        for run, files in _by_run(listing).items():
-            fits = {full for full, p in wanted.items() if _fits(run, p)}
-            fitting |= fits
-            if fits or not wanted:
-                found[root / run] = files
-    for pattern in patterns:
-        if pattern not in fitting:
-            cells = sorted({"/".join(path.split("/")[:4]) for listing in listings.values() for path in listing})
-            raise UserError(f"no saved run fits {pattern}; saved cells: {', '.join(cells) or 'none'}")
-    return found
-
-
-def _by_run(listing: Listing) -> dict[str, dict[str, str]]:
-    """Run → file → md5."""
-    runs: dict[str, dict[str, str]] = {}
-    for path, md5 in listing.items():
-        run, _, name = path.rpartition("/")
-        runs.setdefault(run, {})[name] = md5
-    return runs
-
-
-def _not_here(folder: Path, files: Mapping[str, str]) -> dict[str, str] | None:
-    """Those of a saved run's files that its folder lacks; None where it has a file that differs from the saved one.
-
-    A plain file stands for the compressed one that was saved if run.json, which has its checksum, is the saved one.
-    """
-    here = {name: objects.md5_of(content) for name in files if (content := _content(folder / name)) is not None}
-    plain = {name for name in files.keys() - here if (folder / name.removesuffix(records.COMPRESSED)).exists()}
-    if any(files[name] != md5 for name, md5 in here.items()) or (plain and records.RUN not in here):
-        return None
-    return {name: md5 for name, md5 in files.items() if name not in here and name not in plain}
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-
-
-def _fetch(absent: Mapping[Path, Mapping[str, str]], where: Setup) -> None:
-    """Let DVC fetch from its remote the objects that are missing on this machine."""
-    lacking = [folder for folder, files in absent.items() if not _on_this_machine(files, where)]
-    if lacking:
-        _dvc("fetch", *map(str, lacking))
-
-
-def _bring(folder: Path, files: Mapping[str, str], where: Setup) -> list[str]:
-    """Write the missing files of one run, run.json (which makes it a finished run) last.
-
-    If an object is damaged nothing is written; returns a line for each of those.
-    """
-    contents: dict[str, bytes] = {}
-    problems = []
-    for name, md5 in files.items():
-        content = objects.find(md5, where)
-        if content is None:
-            path = objects.object_path(STORE if where.in_git else where.cache, md5)
-            remedy = f"`git checkout HEAD {path}` restores it" if where.in_git else "`dvc fetch` again"
-            problems.append(f"{path} is damaged or not here, {folder / name} was not brought: {remedy}")
-        else:
-            contents[name] = content
-    if problems:
-        return problems
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    for name in sorted(contents, key=lambda name: (name == records.RUN, name)):
-        objects.put(where.cache, files[name], contents[name])
-        _write_new(folder / name, contents[name])
-    return []
-
-
-def _write_new(path: Path, content: bytes) -> None:
-    """Write a file unless it exists by now."""
-    partial = path.with_name(f".{path.name}.pulled.partial")
-    with disk_errors(path):
-        partial.write_bytes(content)
-        with contextlib.suppress(FileExistsError):
-            os.link(partial, path)  # Unlike a rename it replaces nothing.
-        partial.unlink()

@@ -1,0 +1,130 @@
+"""`fp3o pull`: saved runs that are not here out of DVC; a file that is here is never touched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fp3o.errors import UserError
+from fp3o.progress import track
+from fp3o.runs import records
+from fp3o.runs.atomic import disk_errors
+from fp3o.workflow import objects, saved
+from fp3o.workflow.objects import STORE, TRACKED, Listing, Setup
+from fp3o.workflow.saved import Outcome, alone, by_run, fits, locked_listing, on_this_machine
+
+
+def pull(patterns: Sequence[str] = (), suites: Sequence[str] = tuple(TRACKED)) -> Outcome:
+    """Get the saved runs of these cells (default: all) that are not here, every file checked against dvc.lock.
+
+    Never removes or replaces a file: a run with a file that differs from the saved one is left as it is. A run of which
+    an object is damaged is not written at all.
+    """
+    with alone():
+        where = objects.setup()
+        listings = {suite: locked_listing(where, suite) for suite in suites}
+        runs = _locked_runs(listings, patterns)
+        absent: dict[Path, dict[str, str]] = {}
+        different: list[Path] = []
+        for folder, files in track(runs.items(), "comparing with what is here", "runs"):
+            missing = _not_here(folder, files)
+            if missing is None:
+                different.append(folder)
+            elif missing:
+                absent[folder] = missing
+        if not where.in_git:
+            _fetch(absent, where)
+        problems = []
+        brought = 0
+        for folder, files in track(absent.items(), "bringing runs", "runs"):
+            damaged = _bring(folder, files, where)
+            problems += damaged
+            brought += not damaged
+        for suite, listing in listings.items():  # For `dvc status`.
+            objects.put(where.cache, objects.listing_of(listing), objects.listing_bytes(listing))
+            with disk_errors(objects.runs_folder(suite)):
+                objects.runs_folder(suite).mkdir(parents=True, exist_ok=True)
+    lines = [f"{brought} runs brought, {len(runs) - len(absent) - len(different)} were here"]
+    if different:
+        lines.append(f"{len(different)} runs differ from the saved ones and were left as they are, e.g. {different[0]}")
+    return Outcome(lines, problems)
+
+
+def _locked_runs(listings: Mapping[str, Listing], patterns: Sequence[str]) -> dict[Path, dict[str, str]]:
+    """Folder → file → md5, for the runs whose cell fits one of the patterns (none: all runs). listings: by suite."""
+    found: dict[Path, dict[str, str]] = {}
+    fitting: set[str] = set()
+    for suite, listing in listings.items():
+        for run, files in by_run(listing).items():
+            chosen_by = {pattern for pattern in patterns if fits(run, pattern, suite)}
+            fitting |= chosen_by
+            if chosen_by or not patterns:
+                found[objects.runs_folder(suite) / run] = files
+    for pattern in patterns:
+        if pattern not in fitting:
+            cells = sorted({"/".join(path.split("/")[:4]) for listing in listings.values() for path in listing})
+            raise UserError(f"no saved run fits {pattern}; saved cells: {', '.join(cells) or 'none'}")
+    return found
+
+
+def _not_here(folder: Path, files: Mapping[str, str]) -> dict[str, str] | None:
+    """Those of a saved run's files that its folder lacks; None where it has a file that differs from the saved one.
+
+    A plain file stands for the compressed one that was saved if run.json, which has its checksum, is the saved one.
+    """
+    here = {name: objects.md5_of(content) for name in files if (content := _content(folder / name)) is not None}
+    plain = {name for name in files.keys() - here if (folder / name.removesuffix(records.COMPRESSED)).exists()}
+    if any(files[name] != md5 for name, md5 in here.items()) or (plain and records.RUN not in here):
+        return None
+    return {name: md5 for name, md5 in files.items() if name not in here and name not in plain}
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _fetch(absent: Mapping[Path, Mapping[str, str]], where: Setup) -> None:
+    """Let DVC fetch from its remote the objects that are missing on this machine."""
+    lacking = [folder for folder, files in absent.items() if not on_this_machine(files, where)]
+    if lacking:
+        saved.dvc("fetch", *map(str, lacking))
+
+
+def _bring(folder: Path, files: Mapping[str, str], where: Setup) -> list[str]:
+    """Write the missing files of one run, run.json (which makes it a finished run) last.
+
+    If an object is damaged nothing is written; returns a line for each of those.
+    """
+    contents: dict[str, bytes] = {}
+    problems = []
+    for name, md5 in files.items():
+        content = objects.find(md5, where)
+        if content is None:
+            path = objects.object_path(STORE if where.in_git else where.cache, md5)
+            remedy = f"`git checkout HEAD {path}` restores it" if where.in_git else "`dvc fetch` again"
+            problems.append(f"{path} is damaged or not here, {folder / name} was not brought: {remedy}")
+        else:
+            contents[name] = content
+    if problems:
+        return problems
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name in sorted(contents, key=lambda name: (name == records.RUN, name)):
+        objects.put(where.cache, files[name], contents[name])
+        _write_new(folder / name, contents[name])
+    return []
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Write a file unless it exists by now."""
+    partial = path.with_name(f".{path.name}.pulled.partial")
+    with disk_errors(path):
+        partial.write_bytes(content)
+        with contextlib.suppress(FileExistsError):
+            os.link(partial, path)  # Unlike a rename it replaces nothing.
+        partial.unlink()
