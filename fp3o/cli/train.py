@@ -50,7 +50,7 @@ class Computing:
         arg(metavar="K", help="CPU threads of the simulators; 0: what pays on this machine. Results do not change."),
     ] = 0
     allow_path_change: Annotated[
-        bool, arg(help="Resume although device, path, threads or the torch version changed; no longer bit-exact.")
+        bool, arg(help="Resume although device, path or torch version changed; no longer bit-exact.")
     ] = False
 
 

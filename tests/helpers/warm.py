@@ -77,9 +77,10 @@ class Warm:
         client = Path(__file__).with_name("warm_client.py")
         for name in COMMANDS:
             command = self.folder / name
-            command.write_text(
-                f'#!/bin/sh\nexec "{sys.executable}" -IS "{client}" "{self.home / "socket"}" {name} "$@"\n'
-            )
+            ask = f'exec "{sys.executable}" -IS "{client}" "{self.home / "socket"}" {name} "$@"'
+            if name == "python":  # With other options it starts as ever: such processes are given open files, too.
+                ask = f'case "$1" in -m|-c) {ask};; *) exec "{sys.executable}" "$@";; esac'
+            command.write_text(f"#!/bin/sh\n{ask}\n")
             command.chmod(0o755)
         atexit.register(self.close)
 
@@ -124,15 +125,14 @@ def run(arguments: list[str], folder: str) -> None:
         sys.argv = rest[1:]
         sys.path.insert(0, os.getcwd())
         runpy.run_module(rest[1], run_name="__main__", alter_sys=True)
-    elif rest[:1] == ["-c"]:
+    else:
+        assert rest[0] == "-c", rest
         sys.argv = ["-c", *rest[2:]]
         sys.path.insert(0, "")
         exec(compile(rest[1], "<string>", "exec"), main.__dict__)
-    else:
-        os.execv(EXECUTABLE, ["python", *rest])
 
 
-EXECUTABLE, PACKAGES = sys.executable, sys.path[1:]
+PACKAGES = sys.path[1:]
 
 
 def become(request: Mapping[str, object], descriptors: Sequence[int], folder: str) -> NoReturn:
