@@ -43,7 +43,7 @@ reproduce: setup
 # Every table and figure of the paper from the runs that exist; trains nothing.
 paper: setup
 	test ! -f dvc.lock || $(BIN)/fp3o pull
-	$(BIN)/snakemake available
+	$(BIN)/snakemake available --quiet reason
 	@echo "Open results/paper/report/index.html"
 
 lint: setup-dev
@@ -63,8 +63,8 @@ test: setup-dev
 kernels: setup
 	$(BIN)/python tests/compile_kernels.py
 
-# Every domain and every rule with the real trainer: training, tables, figures, report.
-smoke: kernels
+# Every domain and every rule with the real trainer: training, tables, figures, report. `setup-dev` has games of others.
+smoke: setup-dev kernels
 	$(BIN)/snakemake --workflow-profile profiles/smoke
 	$(BIN)/fp3o status --suite smoke
 

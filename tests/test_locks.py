@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -48,6 +49,12 @@ def test_pins_satisfy_every_requirement_of_the_project(lock: ModuleType) -> None
     for group, pins in ((to_test, development), (for_the_site, lock.read("requirements-docs.lock"))):
         for wanted in group:
             assert wanted.specifier.contains(lock.version_of({**runtime, **pins}[wanted.name.lower()])), wanted
+
+
+def test_the_smoke_suite_waits_for_games_that_only_the_development_lock_has(lock: ModuleType) -> None:
+    assert "mpe2" not in lock.read("requirements.lock")
+    planned = subprocess.run(["make", "-nB", "smoke"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert 0 < planned.index("-r requirements-dev.lock") < planned.index("profiles/smoke")
 
 
 def test_what_tests_and_lints_is_not_installed_to_run(lock: ModuleType) -> None:
