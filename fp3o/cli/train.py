@@ -219,7 +219,11 @@ def carry_out(
 def deviation_lines(plan: config.Plan) -> list[str]:
     """One line per setting that differs from the paper's value (or the default, if the paper has none)."""
     head = "deviates from the paper" if DOMAINS[plan.cell.domain].published else "differs from the default"
-    return [f"{head}: {change}" for change in plan.deviations if change.name not in GAME_OPTIONS]
+    return [
+        f"{'differs from the default, as the paper does' if change.to_the_papers else head}: {change}"
+        for change in plan.deviations
+        if change.name not in GAME_OPTIONS
+    ]
 
 
 def print_results(plan: config.Plan, seeds: Sequence[int], runs: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fp3o.config.cells import Cell
 from fp3o.config.settings import settings_of
-from fp3o.envs.domains import OPTIONS
+from fp3o.envs.domains import DOMAINS, OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, shown
 
@@ -28,6 +28,11 @@ class Change:
 
     def __str__(self) -> str:
         return f"{self.name} {self.old} → {self.new}" + (f" ({self.source})" if self.source else "")
+
+    @property
+    def to_the_papers(self) -> bool:
+        """Whether the new value is the paper's and the default is not: its simulator, which not everybody has."""
+        return self.name == "backend" and self.new in {domain.real_backend for domain in DOMAINS.values()}
 
     @staticmethod
     def read(text: str) -> Change:

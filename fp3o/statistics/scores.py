@@ -36,8 +36,10 @@ _ENGINE_VERSIONS = ("smac", "pysc2", "game")
 
 
 def departures(deviations: Iterable[Change]) -> tuple[Change, ...]:
-    """Those deviations that make a score incomparable with the paper's: all but harmless ones and the variant's own."""
-    kept = [d for d in deviations if d.name not in _HARMLESS and not d.source.startswith("variant ")]
+    """Those deviations that make a score incomparable with the paper's: all but harmless ones, the variant's own, and
+    the paper's simulator in place of ours."""
+    others = [d for d in deviations if d.name not in _HARMLESS and not d.to_the_papers]
+    kept = [d for d in others if not d.source.startswith("variant ")]
     return tuple(sorted(kept, key=str))
 
 
