@@ -22,17 +22,23 @@ rule all:
     input:
         runs_of_suite,
         ARTEFACTS,
+    message:
+        "all tables and figures"
 
 
 rule runs:
     input:
         runs_of_suite,
+    message:
+        "all runs"
 
 
 # Inputs of the statistics are then the runs that exist: common.smk.
 rule available:
     input:
         artefacts_of_what_exists,
+    message:
+        "all tables and figures of the runs that exist"
 
 
 onstart:

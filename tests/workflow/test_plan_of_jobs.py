@@ -75,6 +75,14 @@ def test_a_table_alone_needs_its_cells_alone(full: Checkout) -> None:
     assert full.trainings("results/paper/tables/table-mpe.csv") == {f"{cell} 0-4" for cell in cells}
 
 
+def test_jobs_that_read_many_runs_are_a_line_each(trained: Checkout) -> None:
+    """As `make paper` calls it; hundreds of runs' names for every job would hide what is done."""
+    text = trained.snakemake("available", "-n", "--forceall", "--quiet", "reason").stdout
+    told = set(re.findall(r"^Job \d+: (.*)$", text, re.MULTILINE))
+    assert {"table table-mamujoco", "figure reproduction-forest", "report", "manifest of the runs"} <= told
+    assert "run.json" not in text
+
+
 def test_training_rules_have_nothing_attached_that_could_start_them_again() -> None:
     text = (ROOT / "workflow" / "rules" / "train.smk").read_text()
     rule = text[text.index("rule train:") :]

@@ -33,6 +33,8 @@ rule cost:
         "../../environment.yml"
     params:
         plan=plan_of_suite,
+    message:
+        "costs of the cells"
     shell:
         f"{PYTHON} -m fp3o.workflow.cost table --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
 
@@ -50,6 +52,8 @@ rule table_cost:
         f"{ROOT}/logs/table/table-cost.log",
     conda:
         "../../environment.yml"
+    message:
+        "table table-cost"
     shell:
         f"{PYTHON} -m fp3o.statistics.cost --suite {SUITE_ARGUMENT} --cost {{input.cost:q}}"
         f" --out {quoted(ROOT)}/tables/table-cost > {{log:q}} 2>&1"

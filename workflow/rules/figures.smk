@@ -23,6 +23,8 @@ rule figure:
         "../../environment.yml"
     params:
         plan=plan_of_artefact,
+    message:
+        "figure {wildcards.artefact}"
     shell:
         f"{PYTHON} -m paper_figures --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
         f" --out {quoted(ROOT)}/figures > {{log:q}} 2>&1"
@@ -40,6 +42,8 @@ rule film:
         "../../environment.yml"
     params:
         run=lambda wildcards: run_of_film(wildcards.cell),
+    message:
+        "film of {wildcards.cell}"
     shell:
         f"{PYTHON} -m fp3o render {{params.run:q}} --trust --out {{output:q}}{IMPORTS} > {{log:q}} 2>&1"
 
@@ -61,6 +65,8 @@ rule html:
         "../../environment.yml"
     params:
         plan=plan_of_suite,
+    message:
+        "report"
     shell:
         f"{PYTHON} -m fp3o.report --suite {SUITE_ARGUMENT} --figures {ROOT}/figures --out {{output:q}}"
         f" {'--cost ' if COST else ''}{{input.cost:q}} > {{log:q}} 2>&1"

@@ -1,4 +1,5 @@
 # From runs to numbers. An artefact's code is an input and its plan a parameter, so that an edit rebuilds what it concerns.
+# `message` here and in the targets: without it Snakemake would print the names of all the runs that a job reads.
 localrules:
     cell,
     table,
@@ -22,6 +23,8 @@ rule cell:
         "../../environment.yml"
     params:
         plan=plan_of_cell,
+    message:
+        "cell {wildcards.cell}"
     shell:
         f"{PYTHON} -m fp3o.workflow.manifest cell {{wildcards.cell:q}} --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
 
@@ -43,6 +46,8 @@ rule table:
         "../../environment.yml"
     params:
         plan=plan_of_artefact,
+    message:
+        "table {wildcards.artefact}"
     shell:
         f"{PYTHON} -m fp3o.statistics.tables --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
         f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
@@ -65,6 +70,8 @@ rule facts:
         "../../environment.yml"
     params:
         plan=plan_of_facts,
+    message:
+        "table {wildcards.artefact}"
     shell:
         f"{PYTHON} -m fp3o.statistics.facts --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
         f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
@@ -82,6 +89,8 @@ rule manifest:
         "../../environment.yml"
     params:
         plan=plan_of_suite,
+    message:
+        "manifest of the runs"
     shell:
         f"{PYTHON} -m fp3o.workflow.manifest manifest --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
 
@@ -98,6 +107,8 @@ rule metrics:
         "../../environment.yml"
     params:
         plan=plan_of_suite,
+    message:
+        "metrics of the cells"
     shell:
         f"{PYTHON} -m fp3o.workflow.manifest metrics --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
 
@@ -114,6 +125,8 @@ rule curves:
         "../../environment.yml"
     params:
         plan=plan_of_suite,
+    message:
+        "learning curves of the cells"
     shell:
         f"{PYTHON} -m fp3o.statistics.curves --suite {SUITE_ARGUMENT} --out {{output:q}} > {{log:q}} 2>&1"
 
@@ -132,6 +145,8 @@ rule scorecard:
         "../../environment.yml"
     params:
         plan=plan_of_suite,
+    message:
+        "scorecard: verdicts and claims"
     shell:
         f"{PYTHON} -m fp3o.statistics.scorecard --suite {SUITE_ARGUMENT} --out {{output:q}}"
         f" {'--cost ' if COST else ''}{{input.cost:q}} > {{log:q}} 2>&1"
@@ -150,5 +165,7 @@ rule scores:
         "../../environment.yml"
     params:
         plan=plan_of_suite,
+    message:
+        "scores of the runs"
     shell:
         f"{PYTHON} -m fp3o.statistics.export --suite {SUITE_ARGUMENT} --out {quoted(ROOT)}/scores > {{log:q}} 2>&1"
