@@ -39,6 +39,7 @@ FIRST = (
 )
 
 
+MOST_NAMED = 5  # Runs in a message.
 IMPORT = "--import"
 Imports: TypeAlias = Annotated[
     UseAppendAction[tuple[str, ...]],
@@ -132,10 +133,38 @@ def read_run(run: Path) -> dict[str, Any]:
     """run.json of a finished run; if there is none, a UserError that says where else a run of that name is."""
     from fp3o.runs import records
 
-    home = config.checkout()
-    if not (run / records.RUN).exists() and home is not None and (home / run / records.RUN).is_file():
-        raise UserError(f"cannot read {run / records.RUN} in {os.getcwd()}; there is one in {home}: run this there")
+    if not (run / records.RUN).exists():
+        raise UserError(f"there is no run in {run}: no {records.RUN} is there{_elsewhere(run)}")
     return records.read_run(run / records.RUN)
+
+
+def _elsewhere(run: Path) -> str:
+    """For messages: where a run that is not in this folder may be; "" where nothing is known."""
+    from fp3o.runs import layout, records
+
+    home = config.checkout()
+    if home is not None and (home / run / records.RUN).is_file():
+        return f"; there is one in {home}, and this is {os.getcwd()}: run this there"
+    below = sorted(path.parent for depth in ("", "*/") for path in run.glob(f"{depth}seed-*/{records.RUN}"))
+    if below:
+        more = f" and {len(below) - MOST_NAMED} more" if len(below) > MOST_NAMED else ""
+        return f"; below it are {', '.join(map(str, below[:MOST_NAMED]))}{more}"
+    for suite in config.suite_names():
+        folder = (layout.suite_root(suite) / "runs").absolute()
+        if run.absolute().is_relative_to(folder):
+            return _saved_in(suite, run.absolute().relative_to(folder))
+    return ""
+
+
+def _saved_in(suite: str, run: Path) -> str:
+    """For messages: how to get a run (cell/digest/seed), or those of one cell, that were saved; "" if none were."""
+    from fp3o.workflow import manifest
+
+    path = manifest.manifest_path(suite)
+    saved = manifest.entries(path.read_bytes() if path.is_file() else b"", path).values()
+    folders = ((one["cell"], Path(one["cell"], one["digest"], f"seed-{one['seed']}")) for one in saved)
+    cells = sorted({cell for cell, folder in folders if folder.is_relative_to(run)})
+    return f"; it was saved: `fp3o pull {cells[0]}` brings it" if len(cells) == 1 else ""
 
 
 def allow_code(run: Path, document: Mapping[str, Any], trust: bool) -> None:

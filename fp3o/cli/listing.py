@@ -65,9 +65,12 @@ def list_names(
             lines += [(field.name, field.allowed, shown_default(field.default), text) for field, text in own]
     else:
         lines = [(name, str(config.load_suite(name).raw["title"])) for name in config.suite_names()]
-    for line in lines:
-        if not match or fnmatchcase(line[0], match):
-            print("\t".join(line))
+    fitting = [line for line in lines if not match or fnmatchcase(line[0], match)]
+    if match and not fitting:
+        whose = f" of suite {suite}" if suite else ""
+        raise UserError(f"none of the {len(lines)} {what}{whose} fits --match {match!r}; without it all are listed")
+    for line in fitting:
+        print("\t".join(line))
     return 0
 
 

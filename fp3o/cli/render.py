@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from fp3o import config
 from fp3o.cli.arguments import Imports, allow_code, check_number, read_run
 from fp3o.errors import UserError
+
+if TYPE_CHECKING:
+    from fp3o.envs.interface import Episode
 
 
 def render(
@@ -47,10 +50,16 @@ def render(
     shape = Shape(every, width, height, steps or 10**9)
     played, count = render_runs(runs, out, episodes=episodes, seed=seed, shape=shape)
     if len(played) == 1:
-        print(f"{out}: {count} pictures, return {played[0].total_return:.6g}, {played[0].length} steps")
+        print(f"{out}: {count} pictures, {_result(played[0], shape.steps)}")
         return 0
     print(f"{out}: {count} pictures of {len(played)} episodes")
     for number, episode in enumerate(played):
         run = runs[number // episodes]
-        print(f"  {run.name} episode {episode.slot}: return {episode.total_return:.6g}, {episode.length} steps")
+        print(f"  {run.name} episode {episode.slot}: {_result(episode, shape.steps)}")
     return 0
+
+
+def _result(episode: Episode, steps: int) -> str:
+    """Return and length of the episode, which was played to its end however few steps are drawn."""
+    drawn = f", the first {steps} of them drawn" if steps < episode.length else ""
+    return f"return {episode.total_return:.6g}, {episode.length} steps{drawn}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -15,7 +16,7 @@ from fp3o.config.cells import Cell
 from fp3o.config.resolution import Plan, resolve
 from fp3o.config.saving import Saving
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds
-from fp3o.config.sources import data_root, variant_settings
+from fp3o.config.sources import catalogue, data_root, variant_settings
 from fp3o.config.tasks_schema import NAME
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError, unknown
@@ -234,11 +235,13 @@ def _suite(path: Path, argument: str) -> Suite:
 
 def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
     """The artefacts in the file's order, without those that have no cell left by `only`."""
+    catalogue()  # A mistake in tasks.yaml is none of the suite's.
     entries = raw["artefacts"]
     shown: dict[str, tuple[Cell, ...]] = {}
     for name, entry in entries.items():
         groups = entry.get("cells", EVERY_CELL)
-        named = [] if groups in (EVERY_CELL, NO_CELL) else [cell for group in groups for cell in _expand(group)]
+        with _named(f"suite {suite}, artefacts/{name}"):
+            named = [] if groups in (EVERY_CELL, NO_CELL) else [cell for group in groups for cell in _expand(group)]
         shown[name] = tuple(cell for cell in dict.fromkeys(named) if fnmatchcase(cell.id, raw.get("only", "*")))
     if not any(shown.values()):
         raise UserError(f"suite {suite}: only {raw.get('only', '*')!r} fits none of its cells")
@@ -252,7 +255,8 @@ def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
         cells = trained if whole else shown[name]
         # Facts are about all cells: a suite of some of them leaves them out.
         facts = (entry["kind"] == "facts" or entry.get("cells") == NO_CELL) and "only" not in raw
-        seeds = () if whole or facts else parse_seeds(str(entry.get("seeds", raw["seeds"])))
+        with _named(f"suite {suite}, artefacts/{name}" if "seeds" in entry else f"suite {suite}"):
+            seeds = () if whole or facts else parse_seeds(str(entry.get("seeds", raw["seeds"])))
         if cells or facts or shown.get(reads):
             texts = (entry.get("caption", ""), entry.get("paper", ""), entry.get("script", Artefact.script))
             baseline = entry.get("baseline", _baseline(raw, entry["kind"], cells))
@@ -264,6 +268,15 @@ def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
         labels = {cell.label: None for artefact in artefacts if artefact.kind == "table" for cell in artefact.cells}
         raise unknown("algorithm", common, labels, f"suite {suite}, baseline")
     return artefacts
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    """UserErrors begin with the place in the suite's file where the mistake is."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from error
 
 
 def _baseline(raw: Mapping[str, Any], kind: str, cells: Sequence[Cell]) -> str:
@@ -331,5 +344,8 @@ def _validate(raw: Mapping[str, Any], path: Path) -> None:
     schema = read_yaml(data_root() / "workflow" / "schemas" / "suite.schema.yaml")
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(raw))
     if error is not None:
-        place = "/".join(str(p) for p in error.absolute_path) or "top level"
-        raise UserError(f"suite {path.stem}, {place[:200]}: {' '.join(error.message.split())[:400]}")
+        place = f"suite {path.stem}, {('/'.join(str(p) for p in error.absolute_path) or 'top level')[:200]}"
+        if error.validator == "additionalProperties" and error.validator_value is False:
+            known = error.schema["properties"]
+            raise unknown("key", next(key for key in error.instance if key not in known), known, place)
+        raise UserError(f"{place}: {' '.join(error.message.split())[:400]}")

@@ -64,8 +64,8 @@ def _locked_runs(listings: Mapping[str, Listing], patterns: Sequence[str]) -> di
                 found[objects.runs_folder(suite) / run] = files
     for pattern in patterns:
         if pattern not in fitting:
-            cells = sorted({"/".join(path.split("/")[:4]) for listing in listings.values() for path in listing})
-            raise UserError(f"no saved run fits {pattern}; saved cells: {', '.join(cells) or 'none'}")
+            cells = saved.cells_text(pattern, (path for listing in listings.values() for path in listing))
+            raise UserError(f"no saved run fits {pattern}; saved cells: {cells or 'none'}")
     return found
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import fcntl
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from fp3o.workflow.objects import PAPER, STORE, TRACKED, Listing, Setup
 
 LOCK_WAIT_SECONDS = 600.0
 RETRY_SECONDS = 1.0
+MOST_NAMED = 5  # Cells in a message.
 
 
 class Outcome(NamedTuple):
@@ -85,6 +87,16 @@ def fits(run: str, pattern: str, suite: str) -> bool:
     runs may stand before it."""
     name = pattern.removeprefix(f"{objects.runs_folder(suite).as_posix()}/").rstrip("/")
     return fnmatchcase(run, name) or fnmatchcase(run, f"{name}/*")
+
+
+def cells_text(pattern: str, paths: Iterable[str]) -> str:
+    """For messages: the cells of runs or their files (cell/digest/seed…); of many, those that read most like the
+    pattern."""
+    cells = sorted({"/".join(path.split("/")[:4]) for path in paths})
+    if len(cells) <= MOST_NAMED:
+        return ", ".join(cells)
+    nearest = difflib.get_close_matches(pattern, cells, MOST_NAMED, cutoff=0)
+    return f"{', '.join(nearest)} and {len(cells) - MOST_NAMED} more"
 
 
 def on_this_machine(files: Mapping[str, str], where: Setup) -> bool:

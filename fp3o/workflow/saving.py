@@ -40,8 +40,8 @@ def save(message: str = "", suites: Sequence[str] = tuple(TRACKED), compress: Se
     runs = [(suite.name, run) for suite in chosen for run in _runs_here(suite)]
     for pattern in compress:
         if not any(fits(run, pattern, suite) for suite, run in runs):
-            cells = sorted({"/".join(run.split("/")[:4]) for _, run in runs})
-            raise UserError(f"no run here fits {pattern}; cells here: {', '.join(cells) or 'none (`fp3o pull`)'}")
+            cells = saved.cells_text(pattern, (run for _, run in runs))
+            raise UserError(f"no run here fits {pattern}; cells here: {cells or 'none (`fp3o pull`)'}")
     with alone():
         where = objects.setup()
         lines: list[str] = []

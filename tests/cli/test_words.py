@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from fp3o.cli.arguments import FIRST, Values, allow_code, read_run
 from fp3o.cli.train import deviation_lines, first_line
 from fp3o.config import Cell, resolve
 from fp3o.errors import UserError
+from fp3o.runs import layout
+from fp3o.statistics.scores import departures
 
 CELL = "matrix/climbing/full/mappo"
 
@@ -54,6 +57,18 @@ def test_own_games_do_not_deviate_by_being_own() -> None:
     assert deviation_lines(paper) == ["deviates from the paper: gamma 0.99 → 0.5 (--set)"]
 
 
+def test_the_real_game_is_the_papers() -> None:
+    """It is no departure from the paper, which a table would leave out; our engine with other unit data is one."""
+    game = {"backend": "starcraft2", "profile": "legacy"}
+    plan = resolve(Cell.parse("smac/3s5z/full/mappo"), game)
+    assert deviation_lines(plan) == [
+        "differs from the default, as the paper does: backend embedded → starcraft2 (--set)",
+        "deviates from the paper: profile liberty → legacy (--set)",
+    ]
+    assert [change.name for change in departures(plan.deviations)] == ["profile"]
+    assert not any(departures(planned.deviations) for planned, _ in config.load_suite("paper-sc2").runs())
+
+
 def test_arguments_of_environments() -> None:
     assert Values(env_args="n=3", set_=("env=a:b",)).overrides() == {"env": "a:b", "env_args": "n=3"}
     with pytest.raises(UserError, match="--set env_args is given twice"):
@@ -85,12 +100,36 @@ def test_a_run_of_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     run = Path("results/paper/runs/mpe/seed-0")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(config, "checkout", lambda: tmp_path / "home")
-    with pytest.raises(UserError, match=r"cannot read results/\S+/run.json: "):
+    with pytest.raises(UserError, match=rf"^there is no run in {run}: no run.json is there$"):
         read_run(run)
     (tmp_path / "home" / run).mkdir(parents=True)
     (tmp_path / "home" / run / "run.json").write_text("{}")
-    with pytest.raises(UserError, match=rf"in {tmp_path}; there is one in {tmp_path}/home: run this there"):
+    with pytest.raises(UserError, match=rf"; there is one in {tmp_path}/home, and this is {tmp_path}: run this there"):
         read_run(run)
+
+
+def test_runs_below_a_folder_are_named(tmp_path: Path) -> None:
+    for seed in range(7):
+        (tmp_path / "digest" / f"seed-{seed}").mkdir(parents=True)
+        (tmp_path / "digest" / f"seed-{seed}" / "run.json").write_text("{}")
+    for folder in (tmp_path, tmp_path / "digest"):
+        with pytest.raises(UserError, match=rf"below it are {tmp_path}/digest/seed-0, .*/seed-4 and 2 more$"):
+            read_run(folder)
+
+
+def test_a_saved_run_that_is_not_here_can_be_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The manifest in git knows it; the folder may be named from anywhere."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(layout, "suite_root", lambda name: tmp_path / "results" / name)
+    saved = {"cell": CELL, "digest": "0123456789", "seed": 3}
+    (tmp_path / "results/preview").mkdir(parents=True)
+    (tmp_path / "results/preview/manifest.json").write_text(json.dumps({"runs": {"0123456789-s3": saved}}))
+    runs = Path("results/preview/runs", CELL, "0123456789")
+    for run in (runs / "seed-3", tmp_path / runs / "seed-3", runs):
+        with pytest.raises(UserError, match=f"; it was saved: `fp3o pull {CELL}` brings it$"):
+            read_run(run)
+    with pytest.raises(UserError, match=r"no run.json is there$"):
+        read_run(runs / "seed-4")
 
 
 def test_help_has_sections_and_what_is_changed_first(capsys: pytest.CaptureFixture[str]) -> None:

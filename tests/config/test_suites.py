@@ -129,6 +129,37 @@ def test_what_a_figure_is_made_from_is_checked(write: Callable[[str, str], None]
         load_suite("heir")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("captoin: x", "unknown key 'captoin' in suite heir, top level; allowed: title, .*artefacts"),
+        (
+            "artefacts: {new: {kind: table, captoin: x, cells: all}}",
+            "'captoin' in suite heir, artefacts/new; .*caption",
+        ),
+        (
+            "artefacts: {new: {kind: table, cells: [{domain: matrix, task: [climbing]}]}}",
+            "unknown key 'task' in suite heir, artefacts/new/cells/0; allowed: domain, tasks",
+        ),
+        ("seeds: many", "^suite heir: seeds 'many' not understood"),
+        (
+            "artefacts: {new: {kind: table, cells: [matrix/climbing/full/ippo], seeds: 1-}}",
+            "^suite heir, artefacts/new: seeds '1-'",
+        ),
+        (
+            "artefacts: {new: {kind: table, cells: [matrix/x/full/ippo]}}",
+            "^suite heir, artefacts/new: unknown task 'x'",
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_what_is_allowed(
+    write: Callable[[str, str], None], text: str, message: str
+) -> None:
+    write("heir", f"title: Heir\nextends: base\n{text}\n")
+    with pytest.raises(UserError, match=message):
+        load_suite("heir")
+
+
 @pytest.mark.parametrize(("text", "message"), [("extends: bass", "base"), ("extends: heir", "which extends it")])
 def test_a_base_that_cannot_be(write: Callable[[str, str], None], text: str, message: str) -> None:
     write("heir", f"title: Heir\n{text}\n")

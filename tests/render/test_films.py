@@ -103,8 +103,11 @@ def test_two_runs_of_two_episodes(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert call("render", *map(str, runs), "--episodes", "2", *size) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == f"{film}: 6 pictures of 4 episodes"
+    assert all(line.endswith(", 25 steps") for line in shown[1:])
     assert call("render", str(runs[0]), *size, "--steps", "12") == 0
-    assert capsys.readouterr().out.startswith(f"{film}: 3 pictures, return ")  # steps 0, 5 and 10
+    shown_part = capsys.readouterr().out
+    assert shown_part.startswith(f"{film}: 3 pictures, return ")  # steps 0, 5 and 10
+    assert shown_part.endswith(", 25 steps, the first 12 of them drawn\n")
     assert call("render", *map(str, runs), "--episodes", "2", *size) == 0
     capsys.readouterr()
     assert [line.split(":")[0] for line in shown[1:]] == [f"  seed-{s} episode {e}" for s in (0, 1) for e in (0, 1)]
