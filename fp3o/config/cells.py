@@ -27,10 +27,12 @@ class Row(NamedTuple):
 
 
 def algorithm_title(label: str) -> str:
-    """A label for readers: mappo-10-epochs → MAPPO (10 epochs)."""
+    """A label for readers: mappo-10-epochs → MAPPO (10 epochs), fp3o-3-2 → FP3O (3 + 2 epochs)."""
     algorithm, _, variant = label.partition("-")
     added = ADDED.algorithms.get(algorithm)
     title = added.title if added else "CoPPO" if algorithm == "coppo" else algorithm.upper()
+    if re.fullmatch(r"\d+-\d+", variant):
+        return f"{title} ({variant.replace('-', ' + ')} epochs)"
     return f"{title} ({variant.replace('-', ' ')})" if variant else title
 
 

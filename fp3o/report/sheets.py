@@ -63,7 +63,8 @@ def pooled(card: Mapping[str, Any]) -> Iterator[Sheet]:
                 for label, values in found["pooled"].items()
             ]
             names = [name.replace("_", " ") for name in next(iter(found["pooled"].values()))]
-            note = f"{len(found['rows'])} rows, {found['scale']}; 95 % stratified bootstrap."
+            count = len(found["rows"])
+            note = f"{count} row{'s' * (count > 1)}, {found['scale']}; 95 % stratified bootstrap."
             yield Sheet(["", *names], rows, title=f"{domain}, pooled over rows", note=note)
         better = found["probability_that_fp3o_is_better"]
         if better:

@@ -150,9 +150,11 @@ def same(data: SuiteRuns, pairs: Sequence[Pair]) -> Finding:
         margin = scoring_of(cell).margin or max(0.1 * abs(theirs.centre), theirs.spread)
         equal += equivalent(ours, theirs, margin)
         p_values.append(welch(ours, theirs).p)
-    apart = sum(p < ALPHA for p in adjust(p_values))
+    adjusted = adjust(p_values)
+    apart = sum(p < ALPHA for p in adjusted)
     verdict: ClaimVerdict = "contradicted" if apart else "supported" if equal == len(pairs) else "undecided"
-    text = f"equivalent in {equal}, different in {apart} of {len(samples)} comparisons"
+    text = f"equivalent in {equal}, different in {apart} of {len(samples)} comparisons of means"
+    text += f" (Welch's test, smallest {p_text(min(adjusted))})"
     return Finding(verdict, text, len(samples), len(pairs))
 
 

@@ -14,6 +14,8 @@ from fp3o.statistics.intervals import adjust, mean_interval
 from fp3o.statistics.scores import CellRuns, reduce, scoring_of
 
 Verdict = Literal["better", "worse", "equivalent", "undecided"]
+LEAST_SEEDS = 3
+"""With fewer nothing is decided: two seeds whose differences happen to agree would make a certainty."""
 
 
 class Paired(NamedTuple):
@@ -26,7 +28,8 @@ class Paired(NamedTuple):
     high: float
     """`low` and `high`: 95 % t interval of the difference; unbounded for a single seed."""
     p: float
-    """p-value of the paired t-test (null: no difference); `judge` adjusts it for the number of cells in a table."""
+    """p-value of the paired t-test (null: no difference), 1 with fewer than three seeds; `judge` adjusts it for the
+    number of cells in a table."""
     equivalent: bool
     """Whether the 90 % interval lies within ± the larger of 10 % of the baseline and its standard deviation."""
     verdict: Verdict
@@ -49,7 +52,7 @@ def compare(ours: Mapping[int, float], baseline: Mapping[int, float]) -> Paired 
     n, mean = len(seeds), float(np.mean(differences))
     low, high, _ = mean_interval(differences)
     spread = float(np.std(differences, ddof=1)) if n > 1 else 0.0
-    if n < 2:
+    if n < LEAST_SEEDS:
         p = 1.0
     elif spread == 0:
         p = 1.0 if mean == 0 else 0.0
@@ -57,7 +60,7 @@ def compare(ours: Mapping[int, float], baseline: Mapping[int, float]) -> Paired 
         p = 2 * float(scipy.special.stdtr(n - 1, -abs(mean) / (spread / math.sqrt(n))))
     margin = max(0.1 * abs(float(np.mean(base))), float(np.std(base, ddof=1)) if n > 1 else 0.0)
     narrow = mean_interval(differences, 0.90)
-    same = n > 1 and -margin <= narrow.low and narrow.high <= margin
+    same = n >= LEAST_SEEDS and -margin <= narrow.low and narrow.high <= margin
     return Paired(n, mean, low, high, p, same, _verdict(same, p, mean))
 
 

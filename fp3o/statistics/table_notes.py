@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fp3o.config import Cell, algorithm_title
 from fp3o.config import Row as CellRow
 from fp3o.envs.domains import DOMAINS
 from fp3o.statistics import published as paper
-from fp3o.statistics.scores import CellRuns, engine_of, scoring_of
+from fp3o.statistics.scores import CellRuns, engine_of, last_ten, scoring_of
 from fp3o.statistics.table import Table
 
 # Notes on published numbers: LaTeX label of the table, prefix of the cell ids concerned, text. More are in
@@ -49,6 +51,15 @@ def _engines(members: Sequence[CellRuns], where: str) -> dict[str, list[str]]:
     return found
 
 
+def _short_runs(domain: str, members: Sequence[CellRuns]) -> str:
+    """How many evaluations score the runs that have too few for ten, and of how many; "" where there are none."""
+    if scoring_of(domain).reduction == "final":
+        return ""
+    lengths = sorted({len(run.curve.value) for cell_runs in members for run in cell_runs.runs}, reverse=True)
+    used = {length: len(last_ten(np.zeros(length))) for length in lengths if length}
+    return ", ".join(f"{count} of {length}" for length, count in used.items() if count < 10)
+
+
 def notes_of(table: Table) -> list[str]:
     """One sentence each, in the order they are printed."""
     runs = [entry.runs for entry in table.entries if entry.runs is not None]
@@ -57,6 +68,8 @@ def notes_of(table: Table) -> list[str]:
         members = [cell_runs for cell_runs in runs if Cell.of(cell_runs.cell).domain == domain]
         about = DOMAINS[domain]
         notes.append(f"{domain}: {scoring_of(domain).words}.")
+        if halves := _short_runs(domain, members):
+            notes.append(f"{domain}: shorter runs are scored by their later half, {halves} evaluations.")
         engines = _engines(members, table.name)
         several = len(engines) > 1
         named = [f"{engine} ({', '.join(tasks)})" if several else engine for engine, tasks in engines.items()]

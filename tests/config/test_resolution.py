@@ -500,3 +500,9 @@ def test_a_plan_is_immutable() -> None:
     assert replace(p, digest="0" * 10).digest != p.digest
     with pytest.raises(AttributeError):
         p.digest = ""  # type: ignore[misc]
+
+
+def test_labels_for_readers() -> None:
+    titles = ["FP3O", "FP3O (3 + 2 epochs)", "MAPPO (10 epochs)", "CoPPO", "FP3O (clipping only)"]
+    labels = ["fp3o", "fp3o-3-2", "mappo-10-epochs", "coppo", "fp3o-clipping-only"]
+    assert [config.algorithm_title(label) for label in labels] == titles

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ def test_equivalence(tmp_path: Path, write_run: Any, scores_around: Any) -> None
             write_run(tmp_path, f"{place}/fp3o-random-split", seed, score, suite="paper")
     found = finding("C10", tmp_path)
     assert found.verdict == "supported"
-    assert found.evidence == "equivalent in 2, different in 0 of 2 comparisons"
+    means = "equivalent in 2, different in 0 of 2 comparisons of means"
+    assert re.fullmatch(rf"{means} \(Welch's test, smallest p = [01]\.\d{{3}}\)", found.evidence)
     assert found.words == "supported"
 
 

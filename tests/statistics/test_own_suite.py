@@ -129,6 +129,39 @@ def test_the_baseline_is_compared_seed_by_seed(data: SuiteRuns) -> None:
     assert (first.verdict, paired.judge([first, *[first._replace(p=1.0)] * 3])[0].verdict) == ("better", "undecided")
 
 
+def test_two_seeds_decide_nothing() -> None:
+    """However well they agree."""
+    for gain in (0.0, 0.06):
+        pair = paired.compare({0: 0.5 + gain, 1: 0.7 + gain}, {0: 0.5, 1: 0.7})
+        assert pair is not None
+        assert pair.difference == pytest.approx(gain)
+        assert (pair.n, pair.verdict) == (2, "undecided")
+
+
+def test_runs_too_short_for_ten_evaluations_are_named(tmp_path: Path, data: SuiteRuns, write_run: Any) -> None:
+    table = data.suite.artefact("table-mine")
+    assert "later half" not in to_markdown(tables.build(data, table))
+    for algorithm, evaluations in (("mappo", 11), ("happo", 11), ("ippo", 20)):
+        cell = f"pettingzoo/pursuit/full/{algorithm}"
+        write_run(tmp_path, cell, 0, 1.0, suite=data.suite.argument, evaluations=evaluations)
+    text = to_markdown(tables.build(SuiteRuns(data.suite, tmp_path), table))
+    assert "- pettingzoo: shorter runs are scored by their later half, 5 of 11 evaluations.\n" in text
+
+
+def test_runs_of_other_budgets_are_not_compared(tmp_path: Path, write_run: Any) -> None:
+    suite = tmp_path / "budgets.yaml"
+    suite.write_text(
+        "title: Budgets\nseeds: 0-1\noverrides: [{cells: '*/ippo', set: {total_steps: 8000}}]\nartefacts:\n"
+        "  table-budgets: {kind: table, cells: [{domain: matrix, tasks: [climbing], sharing: [full], "
+        "algorithms: [mappo, happo, ippo]}]}\n"
+    )
+    for label in ("mappo", "happo", "ippo"):
+        for seed in range(2):
+            write_run(tmp_path / "runs", f"matrix/climbing/full/{label}", seed, 0.5, suite=str(suite))
+    card = scorecard.scorecard(SuiteRuns(config.load_suite(str(suite)), tmp_path / "runs"))
+    assert [list(found["pooled"]) for found in card["between_algorithms"]] == [["mappo", "happo"]]
+
+
 def test_the_scorecard_compares_its_own_algorithms(data: SuiteRuns) -> None:
     card = json.loads(scorecard.to_json(scorecard.scorecard(data)))
     assert card["claims"] == []
