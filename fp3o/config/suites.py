@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -287,8 +287,8 @@ def _baseline(raw: Mapping[str, Any], kind: str, cells: Sequence[Cell]) -> str:
 
 
 def _read(path: Path, heirs: tuple[Path, ...] = ()) -> tuple[dict[str, Any], tuple[Path, ...]]:
-    """The content of the file merged into that of the suite it extends: its own keys win, artefacts are joined by name.
-    Second, the plug-ins of both.
+    """The content of the file merged into that of the suite it extends: its own keys win, artefacts are joined by name,
+    without those that it leaves out. Second, the plug-ins of both.
 
     heirs: suites that extend this one, to notice a circle.
     """
@@ -296,7 +296,9 @@ def _read(path: Path, heirs: tuple[Path, ...] = ()) -> tuple[dict[str, Any], tup
     _validate(raw, path)
     imports = tuple(path.parent / name for name in raw.get("imports", ()))
     base = raw.get("extends")
+    left_out = [name for name, entry in raw.get("artefacts", {}).items() if entry is None]
     if base is None:
+        _require(path, left_out, ())
         return raw, imports
     own = path.parent / base  # A path ends with .yaml; a name does not.
     found = _folder() / f"{base}.yaml" if base in suite_names() else own if base.endswith(SUFFIXES) else None
@@ -306,8 +308,19 @@ def _read(path: Path, heirs: tuple[Path, ...] = ()) -> tuple[dict[str, Any], tup
     if found.resolve() in (path.resolve(), *heirs):
         raise UserError(f"suite {path.stem}: extends {base}, which extends it in turn")
     whole, more = _read(found, (path.resolve(), *heirs))
-    joined = {**whole, **raw, "artefacts": {**whole["artefacts"], **raw.get("artefacts", {})}}
+    _require(path, left_out, whole["artefacts"])
+    artefacts = {**whole["artefacts"], **raw.get("artefacts", {})}
+    joined = {**whole, **raw, "artefacts": {k: v for k, v in artefacts.items() if v is not None}}
     return joined, tuple(dict.fromkeys((*more, *imports)))
+
+
+def _require(path: Path, left_out: Sequence[str], inherited: Collection[str]) -> None:
+    """UserError if the suite leaves out an artefact that it does not inherit."""
+    for name in left_out:
+        if name not in inherited:
+            raise unknown(
+                "artefact", name, (*inherited,) or ("none",), f"suite {path.stem}, of those it could leave out"
+            )
 
 
 def _expand(group: Mapping[str, Any] | str) -> list[Cell]:

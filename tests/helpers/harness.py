@@ -128,7 +128,12 @@ def copy_repository(path: Path) -> None:
     for entry in ("config", ".gitignore"):
         shutil.copy(ROOT / ".dvc" / entry, path / ".dvc" / entry)
     shutil.copytree(ROOT / ".dvc" / "plots", path / ".dvc" / "plots")
-    shutil.copy(HERE / "small_paper.yaml", path / "benchmarks" / "suites" / "paper.yaml")
+    suites = path / "benchmarks" / "suites"
+    shutil.copy(HERE / "small_paper.yaml", suites / "paper.yaml")
+    # What the small paper does not have the preview cannot leave out.
+    preview = (suites / "preview.yaml").read_text().splitlines(keepends=True)
+    absent = ("  reproduction-profiles:", "  reproduction-scatter:")
+    (suites / "preview.yaml").write_text("".join(line for line in preview if not line.startswith(absent)))
 
 
 def commands(folder: Path, path: Path) -> dict[str, str]:

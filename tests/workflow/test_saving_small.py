@@ -4,6 +4,7 @@ all are read like any other run, and nothing that was saved before changes."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -226,17 +227,18 @@ def test_a_film_waits_for_a_run_with_its_checkpoint(small: Path) -> None:
     with Path("benchmarks/suites/preview.yaml").open("a") as file:
         file.write(f"films: [{CELL}]\n")
 
-    def planned() -> str:
+    def planned() -> set[str]:
+        """Rules that have jobs, from Snakemake's table of them."""
         command = ["snakemake", "available", "-n", "--config", "suite=preview"]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return set(re.findall(r"^(\w+) +\d+$", shown, re.MULTILINE))
 
-    shown = planned()
-    assert "rule html:" in shown
-    assert "rule film:" not in shown
-    assert "rule train:" not in shown
+    rules = planned()
+    assert "html" in rules
+    assert rules.isdisjoint({"film", "train"})
     shutil.rmtree(small)
     publish(CELL, 0, suite="preview")
-    assert "rule film:" in planned()
+    assert "film" in planned()
 
 
 @pytest.mark.workflow
