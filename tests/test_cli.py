@@ -95,6 +95,7 @@ def test_train_resolves_and_calls_the_loop(
     assert shown.startswith(f"{CELL} {made['plan'].digest}: seeds 1-2, 25,600 steps each\n")
     assert "differs from the default: gamma" in shown  # the paper has no such game
     assert f"{CELL}: 11.5 ± 0.7 (n = 2), no published value" in shown
+    assert "; shorter runs are scored by their later half, 1 of 1 evaluations\n" in shown
     assert str(tmp_path / CELL / made["plan"].digest) in shown
 
 

@@ -229,7 +229,7 @@ def deviation_lines(plan: config.Plan) -> list[str]:
 def print_results(plan: config.Plan, seeds: Sequence[int], runs: Path) -> None:
     """Print the score of the finished runs, how it compares with the paper's, and the runs' folder."""
     from fp3o.statistics.compare import sentence
-    from fp3o.statistics.scores import Planned, collect, scoring_of
+    from fp3o.statistics.scores import Planned, collect, scores_of_short_runs, scoring_of
 
     cell = collect(runs, [Planned(plan.cell.id, plan.digest, tuple(seeds))])[0]
     for run in cell.runs:
@@ -240,7 +240,7 @@ def print_results(plan: config.Plan, seeds: Sequence[int], runs: Path) -> None:
                 file=sys.stderr,
             )
     print(f"{plan.cell.id}: {sentence(plan.cell.id, cell.scores(), plan.deviations)}")
-    print(f"score: {scoring_of(plan.cell.id).words}")
+    print("; ".join(filter(None, (f"score: {scoring_of(plan.cell.id).words}", scores_of_short_runs([cell])))))
     last = plan.iterations - 1
     if cell.runs and not plan.evaluates_after(last) and all(run.final is None for run in cell.runs):
         unseen = last % plan.settings.evaluation_interval

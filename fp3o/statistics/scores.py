@@ -176,6 +176,15 @@ def last_ten(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return values[-min(10, max(1, len(values) // 2)) :]
 
 
+def scores_of_short_runs(cells: Sequence[CellRuns]) -> str:
+    """For readers: by how many evaluations runs are scored that are too short for ten; "" where there are none."""
+    runs = [run for cell in cells for run in cell.runs if scoring_of(cell.cell).reduction != "final"]
+    lengths = sorted({len(run.curve.value) for run in runs} - {0}, reverse=True)
+    used = {length: len(last_ten(np.zeros(length))) for length in lengths}
+    short = ", ".join(f"{count} of {length}" for length, count in used.items() if count < 10)
+    return f"shorter runs are scored by their later half, {short} evaluations" if short else ""
+
+
 def reduce(run: Run, reduction: Reduction) -> float | None:
     """A run's score by this reduction; None for a run that diverged before its first evaluation."""
     if reduction == "final" and run.final is not None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from fp3o.config import Cell, algorithm_title
 from fp3o.config import Row as CellRow
 from fp3o.envs.domains import DOMAINS
 from fp3o.statistics import published as paper
-from fp3o.statistics.scores import CellRuns, engine_of, last_ten, scoring_of
+from fp3o.statistics.scores import CellRuns, engine_of, scores_of_short_runs, scoring_of
 from fp3o.statistics.table import Table
 
 # Notes on published numbers: LaTeX label of the table, prefix of the cell ids concerned, text. More are in
@@ -51,15 +49,6 @@ def _engines(members: Sequence[CellRuns], where: str) -> dict[str, list[str]]:
     return found
 
 
-def _short_runs(domain: str, members: Sequence[CellRuns]) -> str:
-    """How many evaluations score the runs that have too few for ten, and of how many; "" where there are none."""
-    if scoring_of(domain).reduction == "final":
-        return ""
-    lengths = sorted({len(run.curve.value) for cell_runs in members for run in cell_runs.runs}, reverse=True)
-    used = {length: len(last_ten(np.zeros(length))) for length in lengths if length}
-    return ", ".join(f"{count} of {length}" for length, count in used.items() if count < 10)
-
-
 def notes_of(table: Table) -> list[str]:
     """One sentence each, in the order they are printed."""
     runs = [entry.runs for entry in table.entries if entry.runs is not None]
@@ -68,8 +57,8 @@ def notes_of(table: Table) -> list[str]:
         members = [cell_runs for cell_runs in runs if Cell.of(cell_runs.cell).domain == domain]
         about = DOMAINS[domain]
         notes.append(f"{domain}: {scoring_of(domain).words}.")
-        if halves := _short_runs(domain, members):
-            notes.append(f"{domain}: shorter runs are scored by their later half, {halves} evaluations.")
+        if short := scores_of_short_runs(members):
+            notes.append(f"{domain}: {short}.")
         engines = _engines(members, table.name)
         several = len(engines) > 1
         named = [f"{engine} ({', '.join(tasks)})" if several else engine for engine, tasks in engines.items()]
@@ -86,9 +75,9 @@ def notes_of(table: Table) -> list[str]:
         notes.append(f"{names}: our control, not in the paper, and not ranked.")
     done = [entry for entry in table.entries if entry.summary]
     notes.append(f"{len(done)} of {len(table.entries)} cells run.")
-    short = [f"{entry.cell} ({entry.count})" for entry in done if entry.summary and entry.summary.n < entry.planned]
-    if short:
-        notes.append(f"Seeds missing: {'; '.join(short)}.")
+    missing = [f"{entry.cell} ({entry.count})" for entry in done if entry.summary and entry.summary.n < entry.planned]
+    if missing:
+        notes.append(f"Seeds missing: {'; '.join(missing)}.")
     diverged = [f"{entry.cell} ({entry.diverged})" for entry in table.entries if entry.diverged]
     if diverged:
         notes.append(f"Diverged seeds, scored by their last evaluations: {'; '.join(diverged)}.")
