@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class UserError(ValueError):
@@ -13,3 +13,9 @@ def unknown(kind: str, name: object, allowed: Iterable[object], where: str = "")
     """`unknown(…)` reads: unknown task 'ant' in mamujoco/…; allowed: ant-2x4, …"""
     place = f" in {where}" if where else ""
     return UserError(f"unknown {kind} {str(name)!r}{place}; allowed: {', '.join(str(a) for a in allowed)}")
+
+
+def first_of(names: Sequence[object], most: int = 5) -> str:
+    """For messages: a, b, c; of many the first, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(str(name) for name in names[:most]) + more

@@ -15,7 +15,7 @@ from tyro.conf import UseAppendAction, arg
 from fp3o import config
 from fp3o.config.settings import Settings
 from fp3o.envs.domains import OPTIONS
-from fp3o.errors import UserError
+from fp3o.errors import UserError, first_of
 from fp3o.fields import declared, meanings, shown
 from fp3o.plugins.loading import load_file
 from fp3o.plugins.registry import ADDED
@@ -39,7 +39,6 @@ FIRST = (
 )
 
 
-MOST_NAMED = 5  # Runs in a message.
 IMPORT = "--import"
 Imports: TypeAlias = Annotated[
     UseAppendAction[tuple[str, ...]],
@@ -147,8 +146,7 @@ def _elsewhere(run: Path) -> str:
         return f"; there is one in {home}, and this is {os.getcwd()}: run this there"
     below = sorted(path.parent for depth in ("", "*/") for path in run.glob(f"{depth}seed-*/{records.RUN}"))
     if below:
-        more = f" and {len(below) - MOST_NAMED} more" if len(below) > MOST_NAMED else ""
-        return f"; below it are {', '.join(map(str, below[:MOST_NAMED]))}{more}"
+        return f"; below it are {first_of(below)}"
     for suite in config.suite_names():
         folder = (layout.suite_root(suite) / "runs").absolute()
         if run.absolute().is_relative_to(folder):

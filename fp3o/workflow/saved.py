@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from fp3o.errors import UserError
+from fp3o.errors import UserError, first_of
 from fp3o.runs import records
 from fp3o.runs.atomic import disk_errors
 from fp3o.workflow import jobs, manifest, objects
@@ -21,7 +21,6 @@ from fp3o.workflow.objects import PAPER, STORE, TRACKED, Listing, Setup
 
 LOCK_WAIT_SECONDS = 600.0
 RETRY_SECONDS = 1.0
-MOST_NAMED = 5  # Cells in a message.
 
 
 class Outcome(NamedTuple):
@@ -42,6 +41,7 @@ def alone() -> Iterator[None]:
 
 @contextlib.contextmanager
 def file_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of this file; waits while another process holds it."""
     with disk_errors(path):
         path.parent.mkdir(exist_ok=True)
         file = path.open("a")
@@ -90,16 +90,14 @@ def fits(run: str, pattern: str, suite: str) -> bool:
 
 
 def cells_text(pattern: str, paths: Iterable[str]) -> str:
-    """For messages: the cells of runs or their files (cell/digest/seed…); of many, those that read most like the
-    pattern."""
+    """For messages: the cells of runs or their files (cell/digest/seed…), first those that read most like the pattern;
+    of many not all."""
     cells = sorted({"/".join(path.split("/")[:4]) for path in paths})
-    if len(cells) <= MOST_NAMED:
-        return ", ".join(cells)
-    nearest = difflib.get_close_matches(pattern, cells, MOST_NAMED, cutoff=0)
-    return f"{', '.join(nearest)} and {len(cells) - MOST_NAMED} more"
+    return first_of(difflib.get_close_matches(pattern, cells, len(cells), cutoff=0) if cells else cells)
 
 
 def on_this_machine(files: Mapping[str, str], where: Setup) -> bool:
+    """Whether the objects of all files (name → md5) are in the cache or the store here."""
     return all(objects.find(md5, where) is not None for md5 in files.values())
 
 
