@@ -32,7 +32,7 @@ from fp3o import caches
 from fp3o.runs.atomic import write_atomically
 
 OURS = "programs-"
-CHOSEN = "TORCHINDUCTOR_CACHE_DIR"  # torch's own variable
+CHOSEN, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"  # the compilers' own variables
 
 
 @dataclass
@@ -50,12 +50,14 @@ WORK = Work()
 
 @functools.cache
 def cache_folder() -> Path | None:
-    """The cache folder, which is also set for torch's compiler; None where nothing can be written."""
-    if chosen := os.environ.get(CHOSEN):
-        return Path(chosen)
-    folder = caches.folder_for(Path(__file__).parent, OURS + _digest(_machine()))
+    """The cache folder, which is also set for torch's compilers; None where nothing can be written."""
+    chosen = os.environ.get(CHOSEN)
+    folder = Path(chosen) if chosen else caches.folder_for(Path(__file__).parent, OURS + _digest(_machine()))
     if folder is not None:
         os.environ[CHOSEN] = str(folder)
+        # Where torch puts it as well, but only once it compiles: a process that loads all its programs would miss what
+        # Triton keeps beside its kernels, and call a C compiler for seconds.
+        os.environ.setdefault(TRITON, str(folder / "triton" / "0"))
     return folder
 
 

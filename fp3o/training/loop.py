@@ -143,6 +143,7 @@ class BlockTrainer:
             stepper=execution.stepper,
         )
         self.collector = Collector(self.env, self.learner, settings, execution.acting, execution.policy)
+        self.background = Background(self.env, 1 if told.may_stop else execution.threads, execution.policy)
         self.evaluator = Evaluator(
             cell,
             plan.options,
@@ -152,8 +153,8 @@ class BlockTrainer:
             execution.threads,
             execution.acting,
             execution.policy,
+            self.background,
         )
-        self.background = Background(self.env, 1 if told.may_stop else execution.threads, execution.policy)
         self.pending: Pending | None = None
         self.iteration = 0
         self.spent: dict[str, float] = {}  # Seconds of this iteration by phase.
@@ -249,8 +250,9 @@ class BlockTrainer:
         policies = [self._policy(place) for place in range(len(self.seeds))]
         trunks, heads = (torch.stack([p[name] for p in policies]) for name in ("actor.trunk", "actor.head"))
         play = partial(self.evaluator.run, trunks, heads, self.seeds, "evaluation", self.iteration)
+        rehearse = partial(self.evaluator.rehearse, trunks, heads, self.seeds)
         evaluated = {s: p for s, p in zip(self.seeds, policies, strict=True) if s not in self.diverged}
-        self.pending = Pending(self.iteration, env_steps, evaluated, self.background.start(play))
+        self.pending = Pending(self.iteration, env_steps, evaluated, self.background.start(play, rehearse))
         self.told.evaluating()
 
     def _take_in(self) -> None:

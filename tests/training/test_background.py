@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -19,7 +21,7 @@ from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.runs.interrupt import Interrupted
 from fp3o.training import evaluate, loop
 from fp3o.training.callbacks import Callback, Callbacks, Record
-from fp3o.training.evaluate import Background, Evaluator, Watch
+from fp3o.training.evaluate import LOWEST, Background, Evaluator, Watch
 from fp3o.training.keeping import Keep
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
@@ -63,7 +65,7 @@ class Late(Future[Any]):
 
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    return lambda: monkeypatch.setattr(Background, "start", lambda self, play: Late(play))
+    return lambda: monkeypatch.setattr(Background, "start", lambda self, play, rehearse: Late(play))
 
 
 class Run(NamedTuple):
@@ -113,7 +115,7 @@ def test_interrupted_while_an_evaluation_is_pending(
 
 
 def test_a_thread_plays_what_the_main_thread_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With simulators on two threads: the first evaluation in turn, the others beside training."""
+    """With simulators on two threads evaluations run beside training, also the first."""
     plan = tiny_plan("mamujoco/hopper-3x1/partial/fp3o", 3)
     played: list[bool] = []
     play = Evaluator.run
@@ -132,7 +134,7 @@ def test_a_thread_plays_what_the_main_thread_would(tmp_path: Path, monkeypatch: 
     assert found[0] == found[1]
     half = len(played) // 2
     assert all(played[:half])
-    assert played[half : half + 3] == [True, False, False]
+    assert played[half:] == [False] * half
 
 
 def test_where_evaluations_run_beside_training(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,17 +150,39 @@ def test_where_evaluations_run_beside_training(monkeypatch: pytest.MonkeyPatch) 
 def test_a_run_that_stops_at_once_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "processors", lambda: 2)
     background = Background(MamujocoBatch, 2, Policy)
-    background.start(lambda watch: [])
-
+    rehearsed: list[str] = []
+    assert background.start(lambda watch: [], lambda: rehearsed.append("once")).result() == []
     env = make("matrix", "climbing", 1)
 
     def endless(watch: Watch) -> list[list[Episode]]:
         while True:
             watch(env, None)
 
-    played = background.start(endless)
+    played = background.start(endless, lambda: rehearsed.append("again"))
     background.close()
     assert isinstance(played.exception(), CancelledError)
+    assert rehearsed == ["once"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux each thread has a priority of its own")
+def test_an_evaluation_beside_training_takes_few_threads_of_low_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "processors", lambda: 16)
+
+    def priorities(threads: int) -> list[int]:
+        before = set(os.listdir("/proc/self/task"))
+        env = Background(MamujocoBatch, threads, Policy).made(
+            lambda few: make("mamujoco", "hopper-3x1", 32, threads=few), threads
+        )
+        started = [int(task) for task in os.listdir("/proc/self/task") if task not in before]
+        found = [os.getpriority(os.PRIO_PROCESS, task) for task in started]
+        env.close()
+        return found
+
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    assert priorities(8) == [LOWEST]  # of two threads one is that which asks for the step
+    assert priorities(0) == [LOWEST] * 3
+    assert priorities(1) == []
+    assert os.getpriority(os.PRIO_PROCESS, 0) == usual
 
 
 def test_what_stops_a_run() -> None:
