@@ -237,12 +237,27 @@ def _without(folder: Path) -> Iterator[None]:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def ahead_of_time(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function compiled on first call, without looking at its arguments again at every call, as `compiled` does.
 
-    They are tensors, dictionaries of tensors or None, and their shapes and strides must never change. Looking at them
-    would take 0.1 ms, as long as three forward passes of a policy.
+    They are different tensors, dictionaries of them or None, and their shapes and strides must never change. On an ARM
+    core a step of five HalfCheetah policies took 0.33 ms, and 0.58 ms with `compiled`.
     """
+    run: Callable[..., Any] | None = None
+
+    def call(*arguments: Any) -> Any:
+        nonlocal run
+        if run is None:
+            # A plain function: of a method, what its object holds would be an input, too.
+            run = _compile(Inputs(lambda *given: function(*given), arguments))
+        with torch.no_grad():
+            return run(*_tensors(arguments))
+
+    return call
+
+
+def ahead_of_time(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `compiled_once`, by a library that needs no Python to run: 0.25 ms in the example there."""
     run: Callable[[list[Tensor]], Any] | None = None
 
     def call(*arguments: Any) -> Any:

@@ -20,7 +20,7 @@ from torch import Tensor
 from fp3o.algorithms.turns import Rollout
 from fp3o.config import Plan
 from fp3o.errors import UserError
-from fp3o.training.compiling import ahead_of_time, compiled
+from fp3o.training.compiling import ahead_of_time, compiled, compiled_once
 from fp3o.training.graphs import Replayed, capture
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
@@ -49,8 +49,8 @@ class Execution:
     threads: int
     reason: str
     acts_ahead: bool = True
-    """Whether acting on the CPU is compiled ahead of time. Not on machines with a GPU, where such programs crashed with
-    torch 2.11."""
+    """Whether acting on the CPU is compiled ahead of time. Not by torch with CUDA, whose programs of that kind crashed
+    (2.11 on x86-64, with a GPU and with the GPU hidden)."""
     processor: str = ""
     """Architecture, vector instructions that torch uses, GPU; empty in older files."""
     acts_on: ActsOn = "cpu"
@@ -68,7 +68,7 @@ class Execution:
             return compiled if self.acts_on == "cuda-compiled" else _identity
         if self.mode == "eager":
             return _identity
-        return ahead_of_time if self.mode == "compiled" and self.acts_ahead else compiled
+        return ahead_of_time if self.mode == "compiled" and self.acts_ahead else compiled_once
 
     @property
     def policy(self) -> type[Policy]:
@@ -122,7 +122,7 @@ def choose(plan: Plan, device: str, asked: str, threads: int) -> Execution:
     acts_on = place_to_act(mode, on, os.environ.get(ACTING, "auto"), shared=mps and settings.recurrent)
     if acts_on != "cpu":
         reason += f"; acting on the GPU, MPS {'on' if mps else 'off'}"
-    return Execution(mode, on, torch.__version__, threads, reason, not has_gpu, _processor(on), acts_on)
+    return Execution(mode, on, torch.__version__, threads, reason, torch.version.cuda is None, _processor(on), acts_on)
 
 
 def place_to_act(mode: Mode, device: str, asked: str, shared: bool = False) -> ActsOn:

@@ -25,6 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     chosen = tmp_path / f"{compiling.OURS}here"
     chosen.mkdir()
     monkeypatch.setenv(compiling.CHOSEN, str(chosen))
+    monkeypatch.setenv(compiling.TRITON, str(chosen / "triton"))
     monkeypatch.setattr(compiling, "WORK", compiling.Work())
     compiling.cache_folder.cache_clear()
     yield chosen
@@ -230,3 +231,18 @@ def test_training_does_not_import_the_compiler_before_it_is_needed() -> None:
     code = "import sys, fp3o.training.loop; print(sorted({'torch._dynamo', 'torch._inductor'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@needs_compiler
+def test_a_function_compiled_once_takes_new_tensors(folder: Path) -> None:
+    class Line:
+        kept = torch.ones(1)
+
+        def at(self, layers: dict[str, Tensor], x: Tensor, nothing: None) -> Tensor:
+            return layers["slope"] * x + layers["start"]
+
+    once = compiling.compiled_once(Line().at)
+    for slope in (2.0, -3.0):
+        layers = {"slope": torch.tensor([slope]), "start": torch.tensor([1.0])}
+        assert once(layers, torch.arange(3.0), None).tolist() == [1 + slope * x for x in range(3)]
+    assert compiling.WORK.programs == 1
