@@ -15,7 +15,7 @@ import pytest
 from short_runs import files, tiny_plan, train
 
 from fp3o.envs import make
-from fp3o.envs.interface import Episode
+from fp3o.envs.interface import BatchEnv, Episode
 from fp3o.envs.mamujoco.engine import MamujocoBatch
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.runs.interrupt import Interrupted
@@ -167,21 +167,22 @@ def test_a_run_that_stops_at_once_does_not_wait(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.skipif(sys.platform != "linux", reason="only on Linux each thread has a priority of its own")
 def test_an_evaluation_beside_training_takes_few_threads_of_low_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "processors", lambda: 16)
+    priorities: list[int] = []
 
-    def priorities(threads: int) -> list[int]:
+    def environments(threads: int) -> BatchEnv:
         before = set(os.listdir("/proc/self/task"))
-        env = Background(MamujocoBatch, threads, Policy).made(
-            lambda few: make("mamujoco", "hopper-3x1", 32, threads=few), threads
-        )
-        started = [int(task) for task in os.listdir("/proc/self/task") if task not in before]
-        found = [os.getpriority(os.PRIO_PROCESS, task) for task in started]
-        env.close()
-        return found
+        env = make("mamujoco", "hopper-3x1", 32, threads=threads)
+        started = set(os.listdir("/proc/self/task")) - before
+        priorities[:] = [os.getpriority(os.PRIO_PROCESS, int(thread)) for thread in started]
+        return env
 
     usual = os.getpriority(os.PRIO_PROCESS, 0)
-    assert priorities(8) == [LOWEST]  # of two threads one is that which asks for the step
-    assert priorities(0) == [LOWEST] * 3
-    assert priorities(1) == []
+    # One thread less than asked for is started: that which asks for a step works, too.
+    for threads, expected in ((8, [LOWEST]), (0, [LOWEST] * 3), (1, [])):
+        Background(MamujocoBatch, threads, Policy).made(environments, threads).close()
+        assert priorities == expected
+    Background(EmbeddedBattles, 4, Policy).made(environments, 4).close()
+    assert priorities == [usual] * 3
     assert os.getpriority(os.PRIO_PROCESS, 0) == usual
 
 
