@@ -157,9 +157,12 @@ def why_not_compiled() -> str | None:
     """Why torch cannot compile on this machine; None where it can."""
     if not any(shutil.which(name) for name in ("gcc", "clang", "cc")):
         return "no C compiler found (gcc, clang or cc)"
-    # Seen with torch 2.13 on ARM: the programs it writes then use vectors that its headers leave undeclared.
-    if platform.machine() in ("aarch64", "arm64") and os.environ.get("ATEN_CPU_CAPABILITY") == "default":
-        return "torch compiles no programs for ARM with ATEN_CPU_CAPABILITY=default"
+    if platform.machine() in ("aarch64", "arm64") and not torch.cuda.is_available():
+        # Seen with torch 2.13: the programs it writes then use vectors that its headers leave undeclared.
+        if os.environ.get("ATEN_CPU_CAPABILITY") == "default":
+            return "torch compiles no programs for ARM with ATEN_CPU_CAPABILITY=default"
+        if torch.__version__ < "2.13":  # compared as versions; seen with 2.11
+            return "torch before 2.13 compiles wrong programs for ARM"
     return None
 
 

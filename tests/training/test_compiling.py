@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fp3o.errors import UserError
 from fp3o.training import compiling
 from fp3o.training.execution import why_not_compiled
 
@@ -156,7 +157,7 @@ class Unsaved:
 
 def test_a_program_that_cannot_be_kept_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch._inductor, "standalone_compile", lambda *_, **__: Unsaved())
-    assert compiling.compiled(torch.relu)(torch.ones(2)).tolist() == [2, 2]
+    assert compiling.compiled(lambda x: 2 * x)(torch.ones(2)).tolist() == [2, 2]
 
 
 class State(NamedTuple):
@@ -246,3 +247,40 @@ def test_a_function_compiled_once_takes_new_tensors(folder: Path) -> None:
         layers = {"slope": torch.tensor([slope]), "start": torch.tensor([1.0])}
         assert once(layers, torch.arange(3.0), None).tolist() == [1 + slope * x for x in range(3)]
     assert compiling.WORK.programs == 1
+
+
+class Walk:
+    """A step that changes what its object holds, as an optimiser's does."""
+
+    def __init__(self) -> None:
+        self.place = torch.arange(4.0)
+
+    def step(self, x: Tensor) -> Tensor:
+        self.place.add_(x)
+        return 2 * x
+
+
+@pytest.mark.parametrize("wrong", ["nothing", "a result", "a change"])
+def test_a_program_that_computes_something_else_is_not_used(
+    wrong: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(graph: torch.fx.GraphModule, *_: object) -> Any:
+        def run(*tensors: Tensor) -> list[Tensor]:
+            place, _ = tensors
+            before = place.clone()
+            results = cast(list[Tensor], graph(*tensors))
+            if wrong == "a change":
+                place[1] = before[1]
+            return [1.5 * x for x in results] if wrong == "a result" else results
+
+        return run
+
+    monkeypatch.setattr(compiling, "_made", made)
+    walk = Walk()
+    if wrong == "nothing":
+        assert compiling.compiled(walk.step)(torch.ones(4)).tolist() == [2.0] * 4
+        assert walk.place.tolist() == [1.0, 2.0, 3.0, 4.0]
+    else:
+        with pytest.raises(UserError, match=r"compiles this step wrongly .*allowed: --path eager"):
+            compiling.compiled(walk.step)(torch.ones(4))
+        assert walk.place.tolist() == [0.0, 1.0, 2.0, 3.0]
