@@ -113,28 +113,34 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Inputs:
-    """The tensors that a call of a function reads, each once."""
+    """The tensors that a call of a function reads, each once. Made at every call, so it has to be quick."""
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self._function = function
         self._object = function.__self__ if isinstance(function, MethodType) else None
         held = {} if self._object is None else {k: v for k, v in vars(self._object).items() if _holds_tensors(v)}
-        leaves, self._tree = pytree.tree_flatten((held, arguments))
+        self._all = (held, arguments)
+        leaves: list[Any] = []
+        nesting: list[Any] = []
+        _take_apart(self._all, leaves, nesting)
         numbers: dict[int, int] = {}  # by identity: which tensor it is
         self.tensors: list[Tensor] = []
         places: list[Any] = []  # for each leaf: the number of a tensor, or a constant
         for leaf in leaves:
-            if isinstance(leaf, Tensor) and id(leaf) not in numbers:
+            if not isinstance(leaf, Tensor):
+                places.append(leaf)
+                continue
+            if id(leaf) not in numbers:
                 numbers[id(leaf)] = len(self.tensors)
                 self.tensors.append(leaf)
-            places.append((numbers[id(leaf)],) if isinstance(leaf, Tensor) else leaf)
+            places.append((numbers[id(leaf)],))
         self._places = places
-        self.key = (self._tree, tuple(map(repr, places)), tuple(map(_kind, self.tensors)))
+        self.key = (tuple(nesting), tuple(map(repr, places)), tuple(map(_kind, self.tensors)))
 
     def call(self, *tensors: Tensor) -> Any:
         """Call the function with these instead of the given tensors."""
         leaves = [tensors[x[0]] if isinstance(x, tuple) else x for x in self._places]
-        held, arguments = pytree.tree_unflatten(leaves, self._tree)
+        held, arguments = pytree.tree_unflatten(leaves, pytree.tree_structure(self._all))
         if self._object is None:
             return self._function(*arguments)
         there = copy.copy(self._object)
@@ -142,8 +148,25 @@ class Inputs:
         return self._function.__func__(there, *arguments)  # type: ignore[attr-defined]
 
 
+def _take_apart(value: Any, leaves: list[Any], nesting: list[Any]) -> None:
+    """Append what nested tuples, lists and dictionaries hold, in torch's order, and a description that only equal
+    nestings share. torch's own function takes three times as long."""
+    if isinstance(value, dict):
+        nesting.append(tuple(value))
+        value = value.values()
+    elif isinstance(value, (tuple, list)):
+        nesting.append((type(value), len(value)))
+    else:
+        nesting.append(None)
+        leaves.append(value)
+        return
+    for part in value:
+        _take_apart(part, leaves, nesting)
+
+
 def _holds_tensors(value: Any) -> bool:
-    leaves = pytree.tree_leaves(value) if isinstance(value, (tuple, list, dict)) else [value]
+    leaves: list[Any] = []
+    _take_apart(value, leaves, [])
     return any(isinstance(x, Tensor) for x in leaves) and all(isinstance(x, Tensor | None) for x in leaves)
 
 
