@@ -125,8 +125,8 @@ def measure(cell: str, seeds: int, interval: int, threads: int, mode: str, devic
     watch = Watch()
 
     class Observed(loop.BlockTrainer):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
+        def prepare(self) -> None:
+            super().prepare()
             watch.observe(self)
 
     setattr(loop, "BlockTrainer", Observed)  # noqa: B010 (mypy takes no other class for it)

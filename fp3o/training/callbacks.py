@@ -53,7 +53,7 @@ class Callback:
         beside training only the seconds that training waited for it."""
 
     def end(self) -> None:
-        """Training has ended: finished, stopped or failed."""
+        """Training has ended: finished, stopped or failed, perhaps before it began."""
 
 
 class Numbers(Callback):

@@ -1,18 +1,14 @@
 """The training loop of a seed block: collect, update, evaluate, record, save.
 
 A resumed run equals an uninterrupted one bit for bit, given the same execution (fp3o/training/execution.py) and type of
-processor. While a run is going its files are in the scratch folder; at the end they are published, run.json last.
+processor. What it writes, and when that counts as a run, is in fp3o/training/files.py.
 """
 
 from __future__ import annotations
 
-import os
-import platform
-import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,23 +22,24 @@ from fp3o.envs.ahead import compile_beside
 from fp3o.envs.interface import Episode, slot_seeds
 from fp3o.errors import UserError
 from fp3o.networks.sharing import sharing
-from fp3o.runs import checkpoint, records, verify
-from fp3o.runs.folder import RunFolder, now
+from fp3o.runs import records, verify
+from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupt, Stopped
-from fp3o.runs.records import CsvLog, Value
+from fp3o.runs.records import Value
 from fp3o.training import memory
 from fp3o.training.allocator import reuse_freed_memory
 from fp3o.training.callbacks import PHASES, Callback, Callbacks
 from fp3o.training.compiling import WORK
 from fp3o.training.evaluate import Background, Evaluator, Pending
 from fp3o.training.execution import Execution, choose
+from fp3o.training.files import BlockFiles, Saved
 from fp3o.training.keeping import Keep, Keeper
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collected, Collector
 from fp3o.training.state import named, overwrite
+from fp3o.training.step import Compiler
 from fp3o.training.update import Learner
 
-RESTARTED = "environments restarted since the last resume"
 SECONDS_BETWEEN_SAVES = 90.0  # kill -9 loses at most this much work, or one iteration
 
 
@@ -79,6 +76,7 @@ def train(
             told = Callbacks(callbacks)
             trainer = BlockTrainer(plan, folder, choose(plan, device, mode, threads), allow_path_change, told, keep)
             try:
+                trainer.prepare()
                 trainer.go(interrupt)
             finally:
                 trainer.close()
@@ -104,112 +102,75 @@ class BlockTrainer:
         keep: Keep | None = None,
     ) -> None:
         """told: who learns of every iteration and evaluation; keep: what is kept beside the runs' files."""
-        self.plan, self.folder, self.settings, self.told = plan, folder, plan.settings, told
+        self.plan, self.settings, self.told = plan, plan.settings, told
         self.seeds = folder.seeds
         self.keeper = Keeper(keep, plan)
-        self.git = records.git_state()  # now, as the code is loaded now
-        notes: list[str] = []
-        saved = None
-        if folder.resume_path.exists():
-            with _start_afresh_by_deleting(folder.block):
-                saved = checkpoint.load(folder.resume_path)
-                checkpoint.require(saved[1], self._identity(), folder.resume_path)
-            execution = self._same_execution(execution, saved[1]["path"], allow_path_change, notes)
-        self.execution = execution
-        cell, settings = plan.cell, plan.settings
-        memory.check_environments(plan, len(self.seeds))
-        self.env = make(
-            cell.domain,
-            cell.task,
-            len(self.seeds) * settings.rollout_threads,
-            threads=execution.threads,
-            options=plan.options,
-        )
+        self.files = BlockFiles(plan, folder, execution, allow_path_change)
+        self.account = self.files.account
+        self.execution = execution = self.files.execution
+        cell, settings, replicas, threads = plan.cell, plan.settings, len(self.seeds), execution.threads
+        memory.check_environments(plan, replicas)
+        slots = replicas * settings.rollout_threads
+        self.env = make(cell.domain, cell.task, slots, threads=threads, options=plan.options)
         try:
             check_agents(plan, self.env.spec.agents)
-            memory.check(plan, self.env.spec, len(self.seeds), execution.device)
+            memory.check(plan, self.env.spec, replicas, execution.device)
         except UserError:
             self.env.close()
             raise
         owners = sharing(cell.sharing, self.env.spec.agent_types)
-        self.learner = Learner.fresh(
-            self.env.spec,
-            owners,
-            cell.algorithm,
-            settings,
-            self.seeds,
-            device=execution.device,
-            compiler=execution.compiler,
-            stepper=execution.stepper,
-        )
+        how = {"device": execution.device, "compiler": execution.compiler, "stepper": execution.stepper}
+        self.learner = Learner.fresh(self.env.spec, owners, cell.algorithm, settings, self.seeds, **how)
         self.collector = Collector(self.env, self.learner, settings, execution.acting, execution.policy)
-        self.background = Background(self.env, 1 if told.may_stop else execution.threads, execution.policy)
-        self.evaluator = Evaluator(
-            cell,
-            plan.options,
-            self.learner.actor,
-            len(self.seeds),
-            settings.evaluation_episodes,
-            execution.threads,
-            execution.acting,
-            execution.policy,
-            self.background,
-        )
+        self.background = Background(self.env, 1 if told.may_stop else threads, execution.policy)
+        self.evaluator = self._evaluator(settings.evaluation_episodes, execution.acting, self.background)
         self.pending: Pending | None = None
         self.iteration = 0
-        self.spent: dict[str, float] = {}  # Seconds of this iteration by phase.
         self.diverged: dict[int, dict[str, Any]] = {}
-        self.volatile: dict[str, Any] = {
-            "seconds": dict.fromkeys((*PHASES, "total"), 0.0),
-            "resumes": 0,
-            "memory_mib": 0.0,
-            "peak_gpu_mib": None,
-            "started": now(),
-            "notes": notes,
-        }
-        WORK.tell = told.compiling
-        if execution.mode == "graph":
-            compile_beside(self.env, cell.domain, cell.task)
-            self.learner.rehearse(self.collector.blank(), Draws(self.seeds, 0, self.learner.device))
-        if saved is None:
-            self._open_logs({}, {})
-            self.env.reset(self._slot_seeds(0))
-        else:
-            self._restore(*saved)
 
-    # Training --------------------------------------------------------------------------------------------------------
+    def prepare(self) -> None:
+        """Compile what can be compiled before there is a rollout, then begin, or go on from the saved state."""
+        WORK.tell = self.told.compiling
+        if self.execution.mode == "graph":
+            compile_beside(self.env, self.plan.cell.domain, self.plan.cell.task)
+            self.learner.rehearse(self.collector.blank(), Draws(self.seeds, 0, self.learner.device))
+        saved = self.files.open()
+        if saved is None:
+            self.env.reset(self._slot_seeds())
+        else:
+            self._restore(saved)
 
     def go(self, interrupt: Interrupt) -> None:
         """Train to the end, then publish every seed's run."""
-        settings, started, saved_at = self.settings, time.monotonic(), time.monotonic()
+        settings, account, saved_at = self.settings, self.account, time.monotonic()
         steps_each = settings.rollout_length * settings.rollout_threads
-        begun = self.volatile["seconds"]["total"]
+        account.begin()
         self.told.begin(self.iteration * steps_each)
         resumed = f"; goes on after iteration {self.iteration}" if self.iteration else ""
         self.told.say(f"updates {self.execution.mode} on {self.execution.device}: {self.execution.reason}{resumed}")
         while self.iteration < self.plan.iterations and len(self.diverged) < len(self.seeds):
-            self.spent = dict.fromkeys(PHASES, 0.0)
-            with self._timed("rollout"):
+            account.spent = dict.fromkeys(PHASES, 0.0)
+            with account.timed("rollout"):
                 collected = self.collector.collect(self.seeds, self.iteration)
-            with self._timed("update"):
+            with account.timed("update"):
                 draws = Draws(self.seeds, self.iteration, self.learner.device)
                 numbers = {k: v.tolist() for k, v in self.learner.update(collected.rollout, draws).items()}
             self._record(collected, numbers, steps_each)
             if self.plan.evaluates_after(self.iteration):
-                with self._timed("evaluation"):
+                with account.timed("evaluation"):
                     self._evaluate((self.iteration + 1) * steps_each)
             if self.pending is not None and self.pending.played.done():
                 self._take_in()
-            self.told.timed(self.iteration, self.spent)
+            self.told.timed(self.iteration, account.spent)
             self.iteration += 1
             done = self.iteration * steps_each
             for place, seed in enumerate(self.seeds):
                 if seed not in self.diverged:
-                    self.keeper.iterated(seed, self.iteration, done, partial(self._policy, place))
+                    self.keeper.iterated(seed, self.iteration, done, partial(self.learner.stepper.state.policy, place))
             interrupt.hold()  # From now on there is something to save.
             self.told.advance(done)
             stop = self.told.stop and self.iteration < self.plan.iterations
-            self.volatile["seconds"]["total"] = begun + time.monotonic() - started
+            account.count()
             if interrupt or stop or time.monotonic() - saved_at > SECONDS_BETWEEN_SAVES:
                 self._save()
                 saved_at = time.monotonic()
@@ -217,12 +178,18 @@ class BlockTrainer:
                 interrupt.raise_if_set(f"{where}; the same command resumes it")
                 if stop:
                     raise Stopped(f"{where} by a callback; the same call resumes it")
-        with self._timed("evaluation"):
+        with account.timed("evaluation"):
             self._take_in()
             self._final()
         self._save()
-        self.keeper.finished(self.seeds, self.folder.resume_path)
-        self._publish()
+        self.keeper.finished(self.seeds, self.files.folder.resume_path)
+        self.files.publish(self.env, self.learner.stepper.state, self.diverged)
+
+    def close(self) -> None:
+        for member in (self.background, self.files, self.evaluator, self.env):
+            member.close()
+
+    # Recording -------------------------------------------------------------------------------------------------------
 
     def _record(self, collected: Collected, numbers: dict[str, list[float]], steps_each: int) -> None:
         """Append a row to each seed's iterations.csv; a replica with a number that is not finite is marked diverged."""
@@ -234,20 +201,33 @@ class BlockTrainer:
             returns = [episode.total_return for episode in collected.episodes[replica]]
             row |= {"episodes": len(returns), "train_return": float(np.mean(returns)) if returns else None}
             row |= {name: values[replica] for name, values in numbers.items()}
-            self.iterations[seed].append([row])
+            self.files.iterations[seed].append([row])
             self.told.iteration(seed, row)
             quantity = collected.broken.get(replica)
             if quantity is None and not running[replica]:
                 bad = (name for name, values in numbers.items() if not np.isfinite(values[replica]))
                 quantity = next(bad, "gradient norm")
             if quantity is not None:
-                self.diverged[seed] = {"iteration": self.iteration, "quantity": quantity}
-                self.learner.stepper.running[replica] = False
+                self._mark_diverged(seed, self.iteration, quantity)
+
+    def _mark_diverged(self, seed: int, iteration: int, quantity: str) -> None:
+        self.diverged[seed] = {"iteration": iteration, "quantity": quantity}
+        self.learner.stepper.running[self.seeds.index(seed)] = False
+
+    # Evaluating ------------------------------------------------------------------------------------------------------
+
+    def _evaluator(
+        self, episodes: int, compiler: Compiler = lambda function: function, beside: Background | None = None
+    ) -> Evaluator:
+        how, actor, replicas = self.execution, self.learner.actor, len(self.seeds)
+        return Evaluator(
+            self.plan.cell, self.plan.options, actor, replicas, episodes, how.threads, compiler, how.policy, beside
+        )
 
     def _evaluate(self, env_steps: int) -> None:
         """Evaluate the policies as they are now, perhaps while training goes on; `_take_in` records the result."""
         self._take_in()
-        policies = [self._policy(place) for place in range(len(self.seeds))]
+        policies = [self.learner.stepper.state.policy(place) for place in range(len(self.seeds))]
         trunks, heads = (torch.stack([p[name] for p in policies]) for name in ("actor.trunk", "actor.head"))
         play = partial(self.evaluator.run, trunks, heads, self.seeds, "evaluation", self.iteration)
         rehearse = partial(self.evaluator.rehearse, trunks, heads, self.seeds)
@@ -264,94 +244,42 @@ class BlockTrainer:
         for seed, episodes in zip(self.seeds, played.result(), strict=True):
             if seed in policies and self._finite(seed, episodes, iteration):
                 told[seed] = records.evaluation_rows(env_steps, iteration, episodes)
-                self.evaluations[seed].append(told[seed])
+                self.files.evaluations[seed].append(told[seed])
                 self.keeper.evaluated(seed, told[seed], partial(policies.__getitem__, seed))
         self.told.evaluated(told)
 
     def _final(self) -> None:
         """Play the episodes of final.csv with the final policies, where the settings ask for it."""
-        count = self.settings.final_episodes
         if not verify.has_final(asdict(self.settings)) or len(self.diverged) == len(self.seeds):
             return
-        evaluator = Evaluator(
-            self.plan.cell,
-            self.plan.options,
-            self.learner.actor,
-            len(self.seeds),
-            count,
-            self.execution.threads,
-            policy=self.execution.policy,
-        )
+        evaluator = self._evaluator(self.settings.final_episodes)
         parameters = self.learner.stepper.parameters
         results = evaluator.run(parameters.trunk, parameters.head, self.seeds, "final", 0)
         evaluator.close()
         for seed, episodes in zip(self.seeds, results, strict=True):
             if seed not in self.diverged and self._finite(seed, episodes, self.plan.iterations - 1):
-                log = CsvLog(self.folder.scratch(seed) / records.FINAL, records.FINAL_COLUMNS)
-                log.append(records.final_rows(episodes))
-                log.flush()
-                log.close()
+                self.files.write_final(seed, episodes)
 
     def _finite(self, seed: int, episodes: Sequence[Episode], iteration: int) -> bool:
         """Whether all returns are finite; otherwise the seed is marked diverged."""
-        if all(np.isfinite(episode.total_return) for episode in episodes):
-            return True
-        self.diverged[seed] = {"iteration": iteration, "quantity": "evaluation"}
-        self.learner.stepper.running[self.seeds.index(seed)] = False
-        return False
+        finite = all(np.isfinite(episode.total_return) for episode in episodes)
+        if not finite:
+            self._mark_diverged(seed, iteration, "evaluation")
+        return finite
 
     # Saving and resuming ---------------------------------------------------------------------------------------------
 
-    def _identity(self) -> dict[str, Any]:
-        return {"cell": self.plan.cell.id, "digest": self.plan.digest, "seeds": list(self.seeds)}
-
     def _save(self) -> None:
-        """Write the resume file atomically, after forcing the CSV files to disk."""
         self._take_in()
-        self._measure()
+        self.account.measure(self.env, self.execution.device)
         tensors: dict[str, Any] = dict(named(self.learner.stepper.state))
         tensors |= {f"collector.{k}": v for k, v in self.collector.state_dict().items()}
         if self.env.spec.exact_resume:
             tensors |= {f"environment.{k}": v for k, v in self.env.state_dict().items()}
-        offsets = {str(s): [self.iterations[s].flush(), self.evaluations[s].flush()] for s in self.seeds}
-        checksums = {str(s): [self.iterations[s].checksum, self.evaluations[s].checksum] for s in self.seeds}
-        metadata = self._identity() | {
-            "iteration": self.iteration,
-            "offsets": offsets,
-            "checksums": checksums,
-            "diverged": {str(seed): where for seed, where in self.diverged.items()},
-            "path": asdict(self.execution),
-            "git": self.git,
-            "volatile": self.volatile,
-        }
-        checkpoint.save(self.folder.resume_path, tensors, metadata)
+        self.files.save(Saved(tensors, self.iteration, self.diverged))
 
-    def _measure(self) -> None:
-        """Update peak memory and the note on restarted environments in `volatile`."""
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        self.volatile["memory_mib"] = max(self.volatile["memory_mib"], round(peak, 1))
-        if self.execution.device == "cuda":
-            gpu = round(torch.cuda.max_memory_allocated() / 2**20, 1)
-            self.volatile["peak_gpu_mib"] = max(self.volatile["peak_gpu_mib"] or 0.0, gpu)
-            # All that is taken of the GPU: of this process, context included, if it is alone there.
-            free, total = torch.cuda.mem_get_info()
-            taken = round((total - free) / 2**20, 1)
-            self.volatile["process_gpu_mib"] = max(self.volatile.get("process_gpu_mib", 0.0), taken)
-        if restarts := getattr(self.env, "restarts", 0):
-            others = [note for note in self.volatile["notes"] if not note.endswith(RESTARTED)]
-            self.volatile["notes"] = [*others, f"{restarts} {RESTARTED}"]
-
-    def _restore(self, tensors: dict[str, Any], metadata: dict[str, Any]) -> None:
-        self.iteration = metadata["iteration"]
-        self.diverged = {int(seed): where for seed, where in metadata["diverged"].items()}
-        notes = self.volatile["notes"]
-        self.volatile |= metadata["volatile"]
-        self.volatile["resumes"] += 1
-        before = metadata.get("git")
-        if before is not None and before != self.git:
-            name = before["commit"] + ("+" if before["dirty"] else "")
-            notes.append(f"code changed at a resume: commit {name} up to iteration {self.iteration}")
-        self.volatile["notes"] = self.volatile["notes"] + notes
+    def _restore(self, saved: Saved) -> None:
+        tensors, self.iteration, self.diverged = saved
         overwrite(self.learner.stepper.state, tensors)
         parts = {
             prefix: {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
@@ -362,124 +290,10 @@ class BlockTrainer:
             self.env.load_state_dict(parts["environment."])
         else:
             # The simulator cannot save its state: start new episodes and reset the GRU states.
-            self.env.reset(self._slot_seeds(self.iteration))
+            self.env.reset(self._slot_seeds())
             self.collector.restart()
-        with _start_afresh_by_deleting(self.folder.block):
-            self._open_logs(metadata["offsets"], metadata.get("checksums", {}))
 
-    def _open_logs(self, offsets: dict[str, list[int]], checksums: dict[str, list[str]]) -> None:
-        """Start new CSV files or (with offsets) continue those of the saved state; older states have no checksums."""
-
-        def log(seed: int, name: str, place: int, columns: Sequence[str] | None) -> CsvLog:
-            where, key = self.folder.scratch(seed) / name, str(seed)
-            if not offsets:
-                return CsvLog(where, columns)
-            checksum = checksums[key][place] if key in checksums else None
-            return CsvLog.resume(where, offsets[key][place], columns, checksum)
-
-        self.iterations = {s: log(s, records.ITERATIONS, 0, None) for s in self.seeds}
-        self.evaluations = {s: log(s, records.EVALUATIONS, 1, records.EVALUATION_COLUMNS) for s in self.seeds}
-
-    def _same_execution(self, chosen: Execution, saved: dict[str, Any], allow: bool, notes: list[str]) -> Execution:
-        """The execution that the run began with; UserError if it is not possible here, unless a change is allowed.
-
-        Another type of processor may change the last bits too, but would stop jobs that a cluster moves: it is noted.
-        """
-        begun = Execution(**saved)
-        if begun.possible:
-            if begun.processor not in ("", chosen.processor):
-                notes.append(f"processor changed at a resume: {begun.processor} before")
-            return replace(begun, threads=chosen.threads, processor=chosen.processor)
-        acting = "" if begun.acts_on == "cpu" else f", acting on {begun.acts_on},"
-        was = f"{begun.mode} on {begun.device}{acting} with torch {begun.torch}"
-        if not allow:
-            raise UserError(
-                f"{self.plan.cell.id} began {was}, which is not to be had here; "
-                "--allow-path-change goes on without bit-exactness"
-            )
-        notes.append(f"path changed at a resume: {was} before")
-        return chosen
-
-    def _slot_seeds(self, iteration: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    def _slot_seeds(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """Of the environments, for the episodes that start in this iteration."""
         count = self.settings.rollout_threads
-        return np.concatenate([slot_seeds(seed, "training", count, iteration) for seed in self.seeds])
-
-    # Publishing ------------------------------------------------------------------------------------------------------
-
-    def _publish(self) -> None:
-        for place, seed in enumerate(self.seeds):
-            scratch = self.folder.scratch(seed)
-            tensors = self._policy(place)
-            identity = {"cell": self.plan.cell.id, "digest": self.plan.digest, "seed": seed}
-            checkpoint.save(scratch / records.CHECKPOINT, tensors, identity)
-            self.folder.publish(seed, self._document(seed, scratch))
-
-    def _policy(self, place: int) -> dict[str, torch.Tensor]:
-        """The tensors of checkpoint.safetensors, copied: actor, critic and value normaliser of one replica."""
-        stepper = self.learner.stepper
-        trunk, head, critic = (p[place].detach().cpu().clone() for p in stepper.parameters)
-        tensors = {"actor.trunk": trunk, "actor.head": head, "critic": critic}
-        return tensors | {f"normaliser.{k}": v[place].cpu().clone() for k, v in stepper.normaliser._asdict().items()}
-
-    def _document(self, seed: int, scratch: Path) -> dict[str, Any]:
-        where = self.diverged.get(seed)
-        configuration = self.plan.configuration()
-        return {
-            "schema": records.SCHEMA_VERSION,
-            "cell": self.plan.cell.id,
-            "digest": self.plan.digest,
-            "seed": seed,
-            "status": "finished" if where is None else "diverged",
-            **({} if where is None else {"diverged": where}),
-            "settings": configuration["settings"],
-            "options": configuration["options"],
-            **({"plugins": configuration["plugins"]} if "plugins" in configuration else {}),
-            "protocol": self.plan.protocol,
-            "revision": self.plan.revision,
-            "deviations": [str(change) for change in self.plan.deviations],
-            "environment": self.env.identity(),
-            "versions": records.installed_versions(),
-            "git": self.git,
-            "path": self.execution.record(),
-            "exact_resume": self.env.spec.exact_resume,
-            "score": records.score_summary(
-                scratch / records.EVALUATIONS, scratch / records.FINAL if where is None else None
-            ),
-            "volatile": {
-                **self.volatile,
-                "host": machine_kind(),
-                "ended": now(),
-                "stacked_seeds": list(self.seeds),
-            },
-        }
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        begun = time.monotonic()
-        yield
-        seconds = time.monotonic() - begun
-        self.spent[phase] = self.spent.get(phase, 0.0) + seconds
-        self.volatile["seconds"][phase] += seconds
-
-    def close(self) -> None:
-        for close in self._closers():
-            close()
-
-    def _closers(self) -> list[Callable[[], None]]:
-        logs = [*self.iterations.values(), *self.evaluations.values()]
-        return [self.background.close, *(log.close for log in logs), self.evaluator.close, self.env.close]
-
-
-@contextmanager
-def _start_afresh_by_deleting(folder: Path) -> Iterator[None]:
-    """Add to a UserError how to start without the saved state, which cannot be used."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{error}; delete {folder} to start afresh") from error
-
-
-def machine_kind() -> str:
-    """`host` of run.json: cores, architecture and GPU, without the machine's name."""
-    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    return f"{os.cpu_count()} cores {platform.machine()}{gpu}"
+        return np.concatenate([slot_seeds(seed, "training", count, self.iteration) for seed in self.seeds])

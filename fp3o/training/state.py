@@ -53,6 +53,12 @@ class LearnerState(NamedTuple):
             torch.ones(replicas, dtype=torch.bool, device=device),
         )
 
+    def policy(self, place: int) -> dict[str, Tensor]:
+        """The tensors of checkpoint.safetensors, copied: actor, critic and value normaliser of one replica."""
+        trunk, head, critic = (p[place].detach().cpu().clone() for p in self.parameters)
+        tensors = {"actor.trunk": trunk, "actor.head": head, "critic": critic}
+        return tensors | {f"normaliser.{k}": v[place].cpu().clone() for k, v in self.normaliser._asdict().items()}
+
 
 def named(tree: Any, name: str = "") -> dict[str, Tensor]:
     """The tensors of nested named tuples by dotted name, such as `moments.trunk.first` (also the names on disk)."""

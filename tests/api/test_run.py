@@ -16,6 +16,9 @@ import pytest
 import fp3o
 from fp3o import cli
 from fp3o.runs import records
+from fp3o.training import loop
+from fp3o.training.execution import Execution
+from fp3o.training.update import Learner
 
 CELL = "matrix/two-step/none/fp3o"
 TINY = {"total_steps": 1024, "evaluation_interval": 2, "evaluation_episodes": 4, "final_episodes": 8, "hidden_size": 16}
@@ -124,6 +127,21 @@ def test_callbacks_see_all_and_may_stop(finished: Path, tmp_path: Path) -> None:
             for name, column in table.items():
                 given = [np.nan if row[name] is None else float(row[name]) for row in told[run.seed]]
                 np.testing.assert_allclose(given, column, rtol=1e-5)
+
+
+def test_callbacks_are_told_that_a_run_ends_while_it_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for CUDA graphs, which are made before the first iteration."""
+
+    def fails(*_: Any) -> None:
+        raise fp3o.UserError("this does not compile")
+
+    monkeypatch.setattr(loop, "choose", lambda *_: Execution("graph", "cpu", "", 1, ""))
+    monkeypatch.setattr(Learner, "rehearse", fails)
+    watch = Watch()
+    with pytest.raises(fp3o.UserError, match="this does not compile"):
+        fp3o.train(CELL, [0], TINY, tmp_path / "runs", [watch], **HERE)
+    assert watch.told == ["end"]
+    assert not (tmp_path / "runs").exists()
 
 
 def test_training_in_a_thread(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""What a run takes and what happened to it: `volatile` of run.json, which may differ between repetitions of a run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from fp3o.runs.folder import now
+from fp3o.training.callbacks import PHASES
+
+RESTARTED = "environments restarted since the last resume"
+
+
+class Account:
+    """Seconds by phase, memory, resumes and notes of a block; saved with its state, and carried on by a resume."""
+
+    def __init__(self) -> None:
+        self.volatile: dict[str, Any] = {
+            "seconds": dict.fromkeys((*PHASES, "total"), 0.0),
+            "resumes": 0,
+            "memory_mib": 0.0,
+            "peak_gpu_mib": None,
+            "started": now(),
+            "notes": [],
+        }
+        self.spent: dict[str, float] = {}
+        """Seconds of this iteration by phase; set anew for every one."""
+        self._begun = 0.0
+
+    def note(self, text: str) -> None:
+        self.volatile["notes"].append(text)
+
+    def resume(self, before: dict[str, Any]) -> None:
+        """Carry on what was saved; notes made until now are about this resume."""
+        notes = [*before.get("notes", ()), *self.volatile["notes"]]
+        self.volatile |= before | {"resumes": before["resumes"] + 1, "notes": notes}
+
+    def begin(self) -> None:
+        """Training begins: from now on `count` adds to the total of seconds."""
+        self._begun = time.monotonic() - self.volatile["seconds"]["total"]
+
+    def count(self) -> None:
+        self.volatile["seconds"]["total"] = time.monotonic() - self._begun
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        begun = time.monotonic()
+        yield
+        seconds = time.monotonic() - begun
+        self.spent[phase] = self.spent.get(phase, 0.0) + seconds
+        self.volatile["seconds"][phase] += seconds
+
+    def measure(self, env: object, device: str) -> None:
+        """Update peak memory, and the note on restarted environments."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        self.volatile["memory_mib"] = max(self.volatile["memory_mib"], round(peak, 1))
+        if device == "cuda":
+            gpu = round(torch.cuda.max_memory_allocated() / 2**20, 1)
+            self.volatile["peak_gpu_mib"] = max(self.volatile["peak_gpu_mib"] or 0.0, gpu)
+            # All that is taken of the GPU: of this process, context included, if it is alone there.
+            free, total = torch.cuda.mem_get_info()
+            taken = round((total - free) / 2**20, 1)
+            self.volatile["process_gpu_mib"] = max(self.volatile.get("process_gpu_mib", 0.0), taken)
+        if restarts := getattr(env, "restarts", 0):
+            others = [note for note in self.volatile["notes"] if not note.endswith(RESTARTED)]
+            self.volatile["notes"] = [*others, f"{restarts} {RESTARTED}"]
+
+
+def machine_kind() -> str:
+    """`host` of run.json: cores, architecture and GPU, without the machine's name."""
+    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    return f"{os.cpu_count()} cores {platform.machine()}{gpu}"
