@@ -17,7 +17,6 @@ import json
 import multiprocessing
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -52,6 +51,7 @@ from fp3o.envs.options import MamujocoOptions
 from fp3o.training import loop
 from fp3o.training.callbacks import Callback
 from fp3o.training.evaluate import Evaluator
+from fp3o.training.memory import peak_mib
 from fp3o.training.rollout import Collector
 from fp3o.training.update import Learner
 
@@ -394,7 +394,7 @@ def main() -> None:
     physics = Physics(len(SEEDS) * SETTINGS.rollout_threads)
     for algorithm in ("fp3o", "mappo"):
         report[algorithm] = report_of(train(algorithm, asked.iterations, physics))
-    report["memory_mib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    report["memory_mib"] = round(peak_mib())
     released = Released()
     seconds = released.seconds(asked.rounds)
     released.close()

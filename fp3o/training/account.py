@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import torch
 
 from fp3o.runs.folder import now
 from fp3o.training.callbacks import PHASES
+from fp3o.training.memory import peak_mib
 
 RESTARTED = "environments restarted since the last resume"
 
@@ -59,8 +59,7 @@ class Account:
 
     def measure(self, env: object, device: str) -> None:
         """Update peak memory, and the note on restarted environments."""
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        self.volatile["memory_mib"] = max(self.volatile["memory_mib"], round(peak, 1))
+        self.volatile["memory_mib"] = max(self.volatile["memory_mib"], round(peak_mib(), 1))
         if device == "cuda":
             gpu = round(torch.cuda.max_memory_allocated() / 2**20, 1)
             self.volatile["peak_gpu_mib"] = max(self.volatile["peak_gpu_mib"] or 0.0, gpu)

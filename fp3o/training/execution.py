@@ -122,7 +122,8 @@ def choose(plan: Plan, device: str, asked: str, threads: int) -> Execution:
     acts_on = place_to_act(mode, on, os.environ.get(ACTING, "auto"), shared=mps and settings.recurrent)
     if acts_on != "cpu":
         reason += f"; acting on the GPU, MPS {'on' if mps else 'off'}"
-    return Execution(mode, on, torch.__version__, threads, reason, torch.version.cuda is None, _processor(on), acts_on)
+    ahead = torch.version.cuda is None and not has_gpu  # AMD's GPUs have no CUDA
+    return Execution(mode, on, torch.__version__, threads, reason, ahead, _processor(on), acts_on)
 
 
 def place_to_act(mode: Mode, device: str, asked: str, shared: bool = False) -> ActsOn:

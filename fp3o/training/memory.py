@@ -1,4 +1,4 @@
-"""Estimates how much memory a run needs, before anything large is allocated.
+"""Estimates how much memory a run needs, before anything large is allocated; and what it took.
 
 The parts are those that grow with settings: rollout buffers, activations kept for a minibatch's gradient, networks with
 their optimisers, environments. Measured on SMAC's bane_vs_bane with five seeds: 5.3 GiB, estimated 5.5; with the
@@ -7,6 +7,8 @@ minibatch in one piece 13.7, estimated 13.5 (docs/smac-engine.md has the command
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -109,3 +111,9 @@ def machine_bytes() -> int:
         if limit.isdigit():
             limits.append(int(limit))
     return min(limits, default=1 << 62)
+
+
+def peak_mib() -> float:
+    """The most memory that this process has had."""
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes; macOS counts in single ones
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import subprocess
 import sys
@@ -260,10 +261,13 @@ class Walk:
         return 2 * x
 
 
-@pytest.mark.parametrize("wrong", ["nothing", "a result", "a change"])
+@pytest.mark.parametrize("wrong", ["nothing", "a result", "a change", "no number"])
+@pytest.mark.parametrize("diverged", [False, True])
 def test_a_program_that_computes_something_else_is_not_used(
-    wrong: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    wrong: str, diverged: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """diverged: some of the numbers are not finite, of a replica that the others do not depend on."""
+
     def made(graph: torch.fx.GraphModule, *_: object) -> Any:
         def run(*tensors: Tensor) -> list[Tensor]:
             place, _ = tensors
@@ -271,16 +275,32 @@ def test_a_program_that_computes_something_else_is_not_used(
             results = cast(list[Tensor], graph(*tensors))
             if wrong == "a change":
                 place[1] = before[1]
-            return [1.5 * x for x in results] if wrong == "a result" else results
+            factor = {"a result": 1.5, "no number": math.nan}.get(wrong, 1.0)
+            return [factor * x for x in results]
 
         return run
 
     monkeypatch.setattr(compiling, "_made", made)
-    walk = Walk()
-    if wrong == "nothing":
-        assert compiling.compiled(walk.step)(torch.ones(4)).tolist() == [2.0] * 4
-        assert walk.place.tolist() == [1.0, 2.0, 3.0, 4.0]
+    walk, x = Walk(), torch.ones(4)
+    x[3] = math.inf if diverged else 1.0
+    if wrong == "nothing" or (wrong == "no number" and diverged):
+        compiling.compiled(walk.step)(x)
+        assert walk.place.tolist() == [1.0, 2.0, 3.0, math.inf if diverged else 4.0]
     else:
         with pytest.raises(UserError, match=r"compiles this step wrongly .*allowed: --path eager"):
-            compiling.compiled(walk.step)(torch.ones(4))
+            compiling.compiled(walk.step)(x)
         assert walk.place.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_comparing_a_program_changes_no_input(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one whose only element has a stride of 0, as many elements that share memory have."""
+    monkeypatch.setattr(compiling, "_made", lambda graph, *_: graph)
+    place, flags = torch.zeros(3).as_strided((1,), (0,)), torch.ones(2, dtype=torch.bool)
+
+    def step(place: Tensor, shared: Tensor, nothing: Tensor, flags: Tensor) -> Tensor:
+        place.add_(shared[0])
+        flags.logical_not_()
+        return nothing.sum() + shared.sum()
+
+    result = compiling.compiled(step)(place, torch.ones(1).expand(3), torch.empty(0), flags)
+    assert (float(result), place.tolist(), flags.tolist()) == (3.0, [1.0], [False, False])

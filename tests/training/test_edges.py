@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import resource
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -162,3 +165,10 @@ def test_too_many_environments_are_refused_before_they_are_made(
 
 def test_the_machine_has_memory() -> None:
     assert 2**28 < memory.machine_bytes() < 2**50
+
+
+@pytest.mark.parametrize(("system", "most"), [("linux", 2**20), ("darwin", 2**30)])
+def test_the_peak_is_a_gibibyte_on_any_system(system: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(resource, "getrusage", lambda _: SimpleNamespace(ru_maxrss=most))
+    assert memory.peak_mib() == 1024

@@ -215,6 +215,9 @@ def test_a_path_is_possible_where_it_gives_the_same_bits(monkeypatch: pytest.Mon
     assert [path.possible for path in every] == [True, False, False, False, False]
     gpu, has_compiler = True, True
     assert [path.possible for path in every] == [True, False, True, True, False]
+    for cuda in (None, "13.0"):
+        monkeypatch.setattr(torch.version, "cuda", cuda)
+        assert execution.choose(tiny_plan(MLP), "cpu", "compiled", 1).possible, "what is chosen can be resumed"
 
 
 def test_a_run_goes_on_as_it_began_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
