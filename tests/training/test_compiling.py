@@ -6,7 +6,7 @@ import math
 import multiprocessing
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -149,15 +149,18 @@ def test_a_tensor_that_would_be_a_constant_is_refused(kept: list[str]) -> None:
 class Unsaved:
     """A program for which the disk has no room."""
 
-    def __call__(self, x: Tensor) -> list[Tensor]:
-        return [x + 1]
+    def __init__(self, run: Callable[..., list[Tensor]]) -> None:
+        self._run = run
+
+    def __call__(self, *tensors: Tensor) -> list[Tensor]:
+        return self._run(*tensors)
 
     def save(self, path: str) -> None:
         raise OSError(28, "No space left on device", path)
 
 
 def test_a_program_that_cannot_be_kept_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._inductor, "standalone_compile", lambda *_, **__: Unsaved())
+    monkeypatch.setattr(torch._inductor, "standalone_compile", lambda graph, *_, **__: Unsaved(graph))
     assert compiling.compiled(lambda x: 2 * x)(torch.ones(2)).tolist() == [2, 2]
 
 
@@ -210,6 +213,10 @@ def test_a_program_is_kept_and_loaded(folder: Path, monkeypatch: pytest.MonkeyPa
     kept[0].write_bytes(b"damaged")
     same_steps(["slow", "fast"], torch.ones(4, 2))
     assert len(kept[0].read_bytes()) > len(content) // 2  # made again
+    with monkeypatch.context() as patch:  # damaged, and loaded nevertheless
+        artifact: Any = vars(torch._inductor)["CompiledArtifact"]
+        patch.setattr(artifact, "load", lambda **_: lambda *tensors: [x - 1 for x in tensors])
+        same_steps(["slow"], torch.ones(4, 2))
 
 
 @needs_compiler
@@ -268,7 +275,7 @@ def test_a_program_that_computes_something_else_is_not_used(
 ) -> None:
     """diverged: some of the numbers are not finite, of a replica that the others do not depend on."""
 
-    def made(graph: torch.fx.GraphModule, *_: object) -> Any:
+    def made(graph: torch.fx.GraphModule, *_: object, **__: object) -> Unsaved:
         def run(*tensors: Tensor) -> list[Tensor]:
             place, _ = tensors
             before = place.clone()
@@ -278,9 +285,9 @@ def test_a_program_that_computes_something_else_is_not_used(
             factor = {"a result": 1.5, "no number": math.nan}.get(wrong, 1.0)
             return [factor * x for x in results]
 
-        return run
+        return Unsaved(run)
 
-    monkeypatch.setattr(compiling, "_made", made)
+    monkeypatch.setattr(torch._inductor, "standalone_compile", made)
     walk, x = Walk(), torch.ones(4)
     x[3] = math.inf if diverged else 1.0
     if wrong == "nothing" or (wrong == "no number" and diverged):
@@ -294,7 +301,7 @@ def test_a_program_that_computes_something_else_is_not_used(
 
 def test_comparing_a_program_changes_no_input(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor one whose only element has a stride of 0, as many elements that share memory have."""
-    monkeypatch.setattr(compiling, "_made", lambda graph, *_: graph)
+    monkeypatch.setattr(torch._inductor, "standalone_compile", lambda graph, *_, **__: Unsaved(graph))
     place, flags = torch.zeros(3).as_strided((1,), (0,)), torch.ones(2, dtype=torch.bool)
 
     def step(place: Tensor, shared: Tensor, nothing: Tensor, flags: Tensor) -> Tensor:
