@@ -176,7 +176,9 @@ def caption(cells: Sequence[CellRuns]) -> str:
 # --- Panels ---------------------------------------------------------------------------------------------------------
 
 
-def panels(filled: Sequence[Sequence[bool]], tall: float = TALL) -> tuple[Figure, list[list[Axes]]]:
+def panels(
+    filled: Sequence[Sequence[bool]], tall: float = TALL, title_lines: int = 1
+) -> tuple[Figure, list[list[Axes]]]:
     """A grid of panels; where nothing was run rows are low, and one of two columns is narrow. Lines may be of unequal
     length: the rest is hidden."""
     across = max(len(line) for line in filled)
@@ -185,6 +187,7 @@ def panels(filled: Sequence[Sequence[bool]], tall: float = TALL) -> tuple[Figure
     width = COLUMN if across == 1 else WIDTH
     # Titles and numbers of the axes; legend, label and caption.
     around = sum(0.32 if height == tall else 0.2 for height in heights) + (0.75 if any(some) else 0.1)
+    around += 0.11 * (title_lines - 1) * len(heights)
     size = (width, sum(heights) + around)
     figure = plt.figure(figsize=size, layout="constrained")
     found = figure.subplots(

@@ -60,6 +60,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around
     return root
 
 
+def on_one_line(axes: Axes) -> str:
+    return axes.get_title().replace("\n", ", ")
+
+
 class Drawn:
     """Figures of these runs, each drawn once."""
 
@@ -90,9 +94,9 @@ class Drawn:
         return " ".join(" ".join(text.get_text() for text in self.figures[name].texts).split())
 
     def panel(self, name: str, title: str) -> Axes:
-        """The panel whose title begins like this."""
+        """The panel whose title begins like this, on one line or several."""
         self(name)
-        (found,) = (axes for axes in self.figures[name].axes if axes.get_title().startswith(title))
+        (found,) = (axes for axes in self.figures[name].axes if on_one_line(axes).startswith(title.replace("\n", ", ")))
         return found
 
     def rows(self, name: str) -> list[dict[str, str]]:
@@ -242,7 +246,7 @@ def test_where_the_plan_departs_from_the_paper_its_value_is_left_out(suite: str,
 def test_steps_stand_under_the_lowest_panel_with_data(drawn: Drawn) -> None:
     """HalfCheetah is last but one."""
     drawn("figure-mamujoco")
-    labelled = [axes.get_title() for axes in drawn.figures["figure-mamujoco"].axes if axes.get_xlabel()]
+    labelled = [on_one_line(axes) for axes in drawn.figures["figure-mamujoco"].axes if axes.get_xlabel()]
     assert labelled == ["6-Agent HalfCheetah [6×1], full sharing"]
 
 
