@@ -245,7 +245,8 @@ def test_training_does_not_import_the_compiler_before_it_is_needed() -> None:
 @needs_compiler
 def test_a_function_compiled_once_takes_new_tensors(folder: Path) -> None:
     class Line:
-        kept = torch.ones(1)
+        def __init__(self) -> None:
+            self.kept = torch.ones(1)  # an input of a program by `compiled`
 
         def at(self, layers: dict[str, Tensor], x: Tensor, nothing: None) -> Tensor:
             return layers["slope"] * x + layers["start"]
