@@ -227,8 +227,8 @@ def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None)
 
 
 def _check(graph: torch.fx.GraphModule, run: Callable[..., Any], tensors: list[Tensor]) -> None:
-    """On a CPU, compare the program with what it was made from, by one call each on copies: torch 2.11 on ARM compiled
-    an optimiser's step in which some parameters moved wrongly. Not on a GPU, whose memory the copies might fill.
+    """On a CPU, compare the program with what it was made from, by one call each on copies: torch 2.11 compiled an
+    optimiser's step in which some parameters moved wrongly. Not on a GPU, whose memory the copies might fill.
 
     Takes 0.1 s for five seeds of HalfCheetah. Only reals are compared, as wholes: rounding may change a choice or two.
     """

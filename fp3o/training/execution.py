@@ -36,6 +36,9 @@ ACTING = "FP3O_ACTING"
 # Compiling a step takes one minute on a core. Not done on a CPU for networks with GRUs: they spend their time in matrix
 # products and in an operator of their own (fp3o/networks/recurrent.py), and were no faster compiled.
 SAMPLES_THAT_REPAY_COMPILING = 2_000_000
+# The first version of torch known to compile right programs for CPUs: those of 2.11 moved parameters of heads wrongly,
+# on ARM and on x86-64. Where they are asked for all the same, wrong ones are refused (`compiling._check`).
+SOUND_ON_CPUS = "2.13"
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,8 @@ def choose(plan: Plan, device: str, asked: str, threads: int) -> Execution:
         mode, reason = "eager", obstacle
     elif asked == "auto" and samples < SAMPLES_THAT_REPAY_COMPILING:
         mode, reason = "eager", f"passes over {samples:,} samples do not repay compiling"
+    elif asked == "auto" and on == "cpu" and torch.__version__ < SOUND_ON_CPUS:  # compared as versions
+        mode, reason = "eager", f"torch before {SOUND_ON_CPUS} compiles some steps wrongly for CPUs"
     elif asked == "auto" and on == "cpu" and settings.recurrent:
         mode, reason = "eager", "with GRUs a CPU gains nothing by compiling"
     else:
@@ -158,12 +163,10 @@ def why_not_compiled() -> str | None:
     """Why torch cannot compile on this machine; None where it can."""
     if not any(shutil.which(name) for name in ("gcc", "clang", "cc")):
         return "no C compiler found (gcc, clang or cc)"
-    if platform.machine() in ("aarch64", "arm64") and not torch.cuda.is_available():
+    arm_alone = platform.machine() in ("aarch64", "arm64") and not torch.cuda.is_available()
+    if arm_alone and os.environ.get("ATEN_CPU_CAPABILITY") == "default":
         # Seen with torch 2.13: the programs it writes then use vectors that its headers leave undeclared.
-        if os.environ.get("ATEN_CPU_CAPABILITY") == "default":
-            return "torch compiles no programs for ARM with ATEN_CPU_CAPABILITY=default"
-        if torch.__version__ < "2.13":  # compared as versions; seen with 2.11
-            return "torch before 2.13 compiles wrong programs for ARM"
+        return "torch compiles no programs for ARM with ATEN_CPU_CAPABILITY=default"
     return None
 
 

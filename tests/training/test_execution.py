@@ -15,9 +15,10 @@ import pytest
 import torch
 from short_runs import begin, documents, tiny_plan, train, train_interrupted
 from torch import Tensor
+from torch.torch_version import TorchVersion
 
 from fp3o.algorithms.turns import Rollout
-from fp3o.config import Plan
+from fp3o.config import Cell, Plan, resolve
 from fp3o.envs import make
 from fp3o.envs.interface import EnvSpec, slot_seeds
 from fp3o.errors import UserError
@@ -39,7 +40,10 @@ GRU = "mpe/simple-speaker-listener/none/fp3o"
 SEQUENTIAL = "mamujoco/reacher-2x1/full/a2po"
 TOLERANCE = 1e-5
 
-needs_compiler = pytest.mark.skipif(execution.why_not_compiled() is not None, reason=str(execution.why_not_compiled()))
+unsound = torch.__version__ < execution.SOUND_ON_CPUS
+needs_compiler = pytest.mark.skipif(
+    unsound or execution.why_not_compiled() is not None, reason=str(execution.why_not_compiled() or "an older torch")
+)
 
 
 def short(cell: str) -> Plan:
@@ -218,6 +222,22 @@ def test_a_path_is_possible_where_it_gives_the_same_bits(monkeypatch: pytest.Mon
     for cuda in (None, "13.0"):
         monkeypatch.setattr(torch.version, "cuda", cuda)
         assert execution.choose(tiny_plan(MLP), "cpu", "compiled", 1).possible, "what is chosen can be resumed"
+
+
+def test_torch_that_compiles_wrongly_for_cpus_is_used_eagerly_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = resolve(Cell.parse(MLP), {})
+    monkeypatch.setattr(execution, "why_not_compiled", lambda: None)
+    for version, mode in (
+        ("2.11.0+cu130", "eager"),
+        ("2.12.9", "eager"),
+        ("2.13.0", "compiled"),
+        ("2.100.0", "compiled"),
+    ):
+        monkeypatch.setattr(torch, "__version__", TorchVersion(version))
+        chosen = execution.choose(plan, "cpu", "auto", 1)
+        assert chosen.mode == mode
+        assert ("torch before 2.13" in chosen.reason) == (mode == "eager")
+        assert execution.choose(plan, "cpu", "compiled", 1).mode == "compiled", "as asked"
 
 
 def test_a_run_goes_on_as_it_began_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,99 @@
+"""How long does a user wait for the first iteration? One JSON line per cell.
+
+    python benchmarks/speed/start.py [CELL …] [--device cpu] [--path compiled]
+
+Seconds from the start of a process until its first iteration is done, five seeds with the paper's values: cold, from a
+copy of the package that has compiled nothing yet; then again by another process, which uses what the first has kept
+for the first time; then once more. Processes end right after that iteration. For a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "fp3o"
+CELLS = ("mamujoco/halfcheetah-6x1/full/fp3o", "smac/3s5z/full/fp3o")
+STARTS = ("cold", "first_warm", "warm")
+# Seconds, at most: on one H200 with 16 cores, and of a cell with GRUs on a CPU.
+WITH_GPU, WITHOUT = {"cold": 30.0, "first_warm": 10.0, "warm": 10.0}, {"cold": 60.0}
+CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "NUMBA_CACHE_DIR")
+
+
+def begin(cell: str, device: str, mode: str, folder: Path) -> None:
+    """Train until the first iteration is done, print how it was computed, and end at once."""
+    import torch
+
+    from fp3o.config import Cell, resolve
+    from fp3o.training import loop
+    from fp3o.training.account import Account
+    from fp3o.training.callbacks import Callback
+
+    said: list[str] = []
+
+    class Heard(Callback):
+        _may_stop = False
+
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    def end(account: Account) -> None:
+        gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+        print(json.dumps({"torch": torch.__version__, "gpu": gpu, "path": said[0]}), flush=True)
+        os._exit(0)
+
+    setattr(Account, "count", end)  # noqa: B010 (mypy takes no other method for it); called after every iteration
+    plan = resolve(Cell.parse(cell), {})
+    loop.train(plan, range(5), folder, folder / "scratch", device=device, mode=mode, threads=0, callbacks=[Heard()])
+
+
+def measure(cell: str, options: list[str]) -> dict[str, object]:
+    """Seconds of every start, and how it was computed."""
+    seconds, told = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(PACKAGE, Path(folder, "fp3o"), ignore=shutil.ignore_patterns("__pycache__"))
+        environment = {name: value for name, value in os.environ.items() if name not in CACHES}
+        environment |= {
+            "PYTHONPATH": os.pathsep.join((folder, os.environ.get("PYTHONPATH", ""))),
+            "OMP_NUM_THREADS": "1",
+        }
+        for start in STARTS:
+            command = [sys.executable, __file__, cell, *options, "--begin", str(Path(folder, start))]
+            begun = time.perf_counter()
+            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+            seconds[start] = round(time.perf_counter() - begun, 2)
+            told = json.loads(done.stdout)
+    targets = WITH_GPU if told["gpu"] else WITHOUT
+    missed = [start for start, target in targets.items() if seconds[start] > target]
+    return {"cell": cell, "seconds": seconds, **told, "targets": targets, "missed": missed}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cells", nargs="*", default=CELLS, metavar="CELL")
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    parser.add_argument("--path", default="auto", choices=("auto", "eager", "compiled"))
+    parser.add_argument("--begin", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.begin:
+        begin(asked.cells[0], asked.device, asked.path, asked.begin)
+    for cell in asked.cells:
+        machine = {
+            "benchmark": "start",
+            "machine": platform.machine(),
+            "cores": os.cpu_count(),
+            "load": os.getloadavg()[0],
+        }
+        print(json.dumps(machine | measure(cell, ["--device", asked.device, "--path", asked.path])), flush=True)
+
+
+if __name__ == "__main__":
+    main()
