@@ -31,10 +31,9 @@ from torch.utils import _pytree as pytree
 from fp3o import caches
 from fp3o.errors import UserError
 from fp3o.runs.atomic import write_atomically
+from fp3o.training.comparing import check_program
 
 OURS = "programs-"
-# How far a program may be from what it was made from: as a share of a result, or of the change of an input, and in all.
-MOST_WRONG, LEAST_WRONG = 0.1, 1e-6
 CHOSEN, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"  # the compilers' own variables
 
 
@@ -209,7 +208,7 @@ def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None)
         if kept is not None and kept.exists():
             with contextlib.suppress(Exception):  # damaged: it is compiled again
                 found = cast(Callable[..., Any], inductor.CompiledArtifact.load(path=str(kept)))
-                _check(graph, found, tensors)
+                check_program(found, graph, tensors)
                 return found
         # Nor are they run while they are compiled, as this function of torch does by default: on made-up inputs, among
         # which numbers of actions that do not exist stopped the GPU.
@@ -219,52 +218,11 @@ def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None)
             dynamic_shapes="from_example_inputs",
             options={"config_patches": {"triton.autotune_at_compile_time": False}},
         )
-        _check(graph, program, tensors)
+        check_program(program, graph, tensors)
         if kept is not None:
             with contextlib.suppress(RuntimeError, AssertionError, OSError):  # torch cannot keep this one; disk full
                 program.save(path=str(kept))
     return cast(Callable[..., Any], program)
-
-
-def _check(graph: torch.fx.GraphModule, run: Callable[..., Any], tensors: list[Tensor]) -> None:
-    """On a CPU, compare the program with what it was made from, by one call each on copies: torch 2.11 compiled an
-    optimiser's step in which some parameters moved wrongly. Not on a GPU, whose memory the copies might fill.
-
-    Takes 0.1 s for five seeds of HalfCheetah. Only reals are compared, as wholes: rounding may change a choice or two.
-    """
-    if any(x.is_cuda for x in tensors):
-        return
-    for right, ours in zip(_outcome(graph, tensors), _outcome(run, tensors), strict=True):
-        if _far(*torch.broadcast_tensors(right, ours)):
-            raise UserError(
-                f"torch {torch.__version__} compiles this step wrongly on this processor; "
-                "allowed: --path eager, or another version of torch (2.13 is tested)"
-            )
-
-
-def _outcome(function: Callable[..., Any], tensors: list[Tensor]) -> list[Tensor]:
-    """Reals that the function gives, and how it changes inputs of reals: one 0 if it does not, as most are large and
-    stay."""
-    copies = [_copy(x) for x in tensors]
-    results = [x for x in function(*copies) if isinstance(x, Tensor) and x.is_floating_point()]
-    reals = [both for both in zip(copies, tensors, strict=True) if both[0].is_floating_point()]
-    return [*results, *(torch.zeros(()) if torch.equal(new, old) else new - old for new, old in reals)]
-
-
-def _far(right: Tensor, ours: Tensor) -> bool:
-    """Whether they differ by more than rounding explains."""
-    there = right.isfinite()
-    if not there.all():  # a replica has diverged: the others are compared
-        there &= ours.isfinite()
-        right, ours = right[there], ours[there]
-    error, allowed = (ours - right).norm(), MOST_WRONG * right.norm() + LEAST_WRONG * right.numel() ** 0.5
-    return not bool(error <= allowed)  # so that not a number is far
-
-
-def _copy(x: Tensor) -> Tensor:
-    """With the same strides; itself if elements share memory, as nothing writes to such a tensor."""
-    shared = any(step == 0 and size > 1 for step, size in zip(x.stride(), x.shape, strict=True))
-    return x if shared else torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x)
 
 
 def _key(graph: torch.fx.Graph, tensors: list[Tensor]) -> str:
@@ -356,26 +314,27 @@ def _program(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callab
                 )
             )
 
-    tensors = _tensors(arguments)
-    with warnings.catch_warnings():
+    module, tensors = Module(), _tensors(arguments)
+
+    def loaded(package: Path) -> Callable[[list[Tensor]], Any]:
+        run: Callable[[list[Tensor]], Any] = torch._inductor.aoti_load_package(str(package)).loader.boxed_run
+        check_program(lambda *given: run([*given]), lambda *given: pytree.tree_leaves(module(*given)), tensors)
+        return run
+
+    with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore", FutureWarning)  # torch's own, about its pytrees
-        exported = torch.export.export(Module(), tuple(tensors))
+        exported = torch.export.export(module, tuple(tensors))
         key = _key(exported.graph, tensors)
         with making(key) as folder, tempfile.TemporaryDirectory() as made:
             # Constants are not part of the key: a program with constants is compiled every time.
             kept = None if folder is None or exported.constants else folder / f"ahead-{_digest(key)}.pt2"
             if kept is not None and kept.exists():
                 with contextlib.suppress(Exception):  # damaged: it is compiled again
-                    return _load(kept)
+                    return loaded(kept)
             # torch changes this setting for good, and programs compiled later would not be found in the cache again.
             with torch._inductor.config.patch("aot_inductor.metadata", {}):
                 torch._inductor.aoti_compile_and_package(exported, package_path=f"{made}/program.pt2")
             if kept is None:
-                return _load(Path(made, "program.pt2"))
+                return loaded(Path(made, "program.pt2"))
             write_atomically(kept, Path(made, "program.pt2").read_bytes())
-            return _load(kept)
-
-
-def _load(package: Path) -> Callable[[list[Tensor]], Any]:
-    run: Callable[[list[Tensor]], Any] = torch._inductor.aoti_load_package(str(package)).loader.boxed_run
-    return run
+            return loaded(kept)

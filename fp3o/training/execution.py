@@ -37,7 +37,7 @@ ACTING = "FP3O_ACTING"
 # products and in an operator of their own (fp3o/networks/recurrent.py), and were no faster compiled.
 SAMPLES_THAT_REPAY_COMPILING = 2_000_000
 # The first version of torch known to compile right programs for CPUs: those of 2.11 moved parameters of heads wrongly,
-# on ARM and on x86-64. Where they are asked for all the same, wrong ones are refused (`compiling._check`).
+# on ARM and on x86-64. Where they are asked for all the same, wrong ones are refused (`comparing.py`).
 SOUND_ON_CPUS = "2.13"
 
 

@@ -79,6 +79,7 @@ def train(
                 trainer.prepare()
                 trainer.go(interrupt)
             finally:
+                WORK.tell = None
                 trainer.close()
                 told.end()
             folder.discard_scratch()

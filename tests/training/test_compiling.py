@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -312,3 +313,27 @@ def test_comparing_a_program_changes_no_input(folder: Path, monkeypatch: pytest.
 
     result = compiling.compiled(step)(place, torch.ones(1).expand(3), torch.empty(0), flags)
     assert (float(result), place.tolist(), flags.tolist()) == (3.0, [1.0], [False, False])
+
+
+def test_a_library_that_computes_something_else_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made again once, as the one in the cache may be damaged."""
+    factors: list[float] = []  # of the libraries to come: 1 is right
+
+    def load(package: str) -> SimpleNamespace:
+        factor = factors.pop(0)
+        return SimpleNamespace(loader=SimpleNamespace(boxed_run=lambda given: [factor * 2 * given[0]]))
+
+    def make(_: object, package_path: str) -> None:
+        Path(package_path).touch()
+        made.append(package_path)
+
+    made: list[str] = []
+    monkeypatch.setattr(torch._inductor, "aoti_load_package", load)
+    monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", make)
+    for come, makes in (([1.0], 1), ([1.0], 1), ([1.5, 1.0], 2)):
+        factors += come
+        assert compiling.ahead_of_time(lambda x: 2 * x)(torch.ones(2))[0].tolist() == [2, 2]
+        assert len(made) == makes
+    factors += [1.5, 1.5]
+    with pytest.raises(UserError, match="compiles this step wrongly"):
+        compiling.ahead_of_time(lambda x: 2 * x)(torch.ones(2))
