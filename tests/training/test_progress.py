@@ -9,11 +9,16 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from short_runs import tiny_plan
 
 from fp3o.config import Cell, resolve
 from fp3o.envs.domains import Metric
 from fp3o.errors import UserError
 from fp3o.progress import Bar
+from fp3o.training import loop
+from fp3o.training.callbacks import Callback
+from fp3o.training.compiling import WORK
+from fp3o.training.files import BlockFiles
 from fp3o.training.progress import Progress
 from fp3o.training.tensorboard import TensorBoard
 from fp3o.training.wandb import WeightsAndBiases
@@ -259,3 +264,23 @@ def test_tensorboard_gets_every_number(tmp_path: Path, monkeypatch: pytest.Monke
         ("closed",),
     ]
     assert not any(tmp_path.iterdir())
+
+
+def test_who_watches_learns_of_a_failure_and_of_nothing_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    class Heard(Callback):
+        def end(self) -> None:
+            ended.append("once")
+
+    def fails(files: BlockFiles) -> None:
+        assert WORK.tell is not None
+        raise OSError("no disk")
+
+    monkeypatch.setattr(BlockFiles, "open", fails)
+    with pytest.raises(OSError, match="no disk"):
+        loop.train(tiny_plan("matrix/two-step/full/mappo"), (0,), tmp_path, tmp_path / "scratch", callbacks=[Heard()])
+    assert ended == ["once"]
+    assert WORK.tell is None
