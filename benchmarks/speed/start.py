@@ -2,9 +2,10 @@
 
     python benchmarks/speed/start.py [CELL …] [--device cpu] [--path compiled]
 
-Seconds from the start of a process until its first iteration is done, five seeds with the paper's values: cold, from a
-copy of the package that has compiled nothing yet; then again by another process, which uses what the first has kept
-for the first time; then once more. Processes end right after that iteration. For a machine that does nothing else.
+Seconds from the start of a process until its first iteration is done, and evaluated where that is not done beside
+training; five seeds with the paper's values. Cold, from a copy of the package that has compiled nothing yet; then again
+by another process, which uses what the first has kept for the first time; then once more. Processes end right after
+that iteration. For a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from fp3o.config import Cell, resolve
+from fp3o.errors import UserError
+
 PACKAGE = Path(__file__).parents[2] / "fp3o"
 CELLS = ("mamujoco/halfcheetah-6x1/full/fp3o", "smac/3s5z/full/fp3o")
 STARTS = ("cold", "first_warm", "warm")
@@ -32,7 +36,6 @@ def begin(cell: str, device: str, mode: str, folder: Path) -> None:
     """Train until the first iteration is done, print how it was computed, and end at once."""
     import torch
 
-    from fp3o.config import Cell, resolve
     from fp3o.training import loop
     from fp3o.training.account import Account
     from fp3o.training.callbacks import Callback
@@ -83,6 +86,11 @@ def main() -> None:
     parser.add_argument("--path", default="auto", choices=("auto", "eager", "compiled"))
     parser.add_argument("--begin", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    try:
+        for cell in asked.cells:
+            resolve(Cell.parse(cell), {})
+    except UserError as error:
+        parser.error(str(error))
     if asked.begin:
         begin(asked.cells[0], asked.device, asked.path, asked.begin)
     for cell in asked.cells:

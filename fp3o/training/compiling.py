@@ -334,7 +334,8 @@ def _program(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callab
             # torch changes this setting for good, and programs compiled later would not be found in the cache again.
             with torch._inductor.config.patch("aot_inductor.metadata", {}):
                 torch._inductor.aoti_compile_and_package(exported, package_path=f"{made}/program.pt2")
-            if kept is None:
-                return loaded(Path(made, "program.pt2"))
-            write_atomically(kept, Path(made, "program.pt2").read_bytes())
-            return loaded(kept)
+            package = Path(made, "program.pt2")
+            run = loaded(package)  # before it is kept: it may be wrong
+            if kept is not None:
+                write_atomically(kept, package.read_bytes())
+            return run

@@ -324,8 +324,8 @@ def test_a_library_that_computes_something_else_is_not_used(folder: Path, monkey
         return SimpleNamespace(loader=SimpleNamespace(boxed_run=lambda given: [factor * 2 * given[0]]))
 
     def make(_: object, package_path: str) -> None:
-        Path(package_path).touch()
         made.append(package_path)
+        Path(package_path).write_text(str(len(made)))
 
     made: list[str] = []
     monkeypatch.setattr(torch._inductor, "aoti_load_package", load)
@@ -337,3 +337,5 @@ def test_a_library_that_computes_something_else_is_not_used(folder: Path, monkey
     factors += [1.5, 1.5]
     with pytest.raises(UserError, match="compiles this step wrongly"):
         compiling.ahead_of_time(lambda x: 2 * x)(torch.ones(2))
+    (kept,) = folder.glob("ahead-*")
+    assert (kept.read_text(), len(made)) == ("2", 3), "a wrong one is not kept"

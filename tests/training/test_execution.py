@@ -40,10 +40,9 @@ GRU = "mpe/simple-speaker-listener/none/fp3o"
 SEQUENTIAL = "mamujoco/reacher-2x1/full/a2po"
 TOLERANCE = 1e-5
 
-unsound = torch.__version__ < execution.SOUND_ON_CPUS
-needs_compiler = pytest.mark.skipif(
-    unsound or execution.why_not_compiled() is not None, reason=str(execution.why_not_compiled() or "an older torch")
-)
+UNSOUND = "torch compiles wrongly for CPUs" if torch.__version__ < execution.SOUND_ON_CPUS else None
+OBSTACLE = execution.why_not_compiled() or UNSOUND
+needs_compiler = pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 
 
 def short(cell: str) -> Plan:
