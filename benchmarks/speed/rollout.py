@@ -100,6 +100,8 @@ class Watch(Callback):
         def call(*arguments: Any) -> Any:
             begun = Clocks.now()
             result = method(*arguments)
+            if not kept:  # a rehearsal, to compile
+                return result
             took, before = Clocks.now().since(begun), kept[-1].get(part, Clocks(0.0, 0.0))
             kept[-1][part] = Clocks(before.wall + took.wall, before.processor + took.processor)
             return result
