@@ -28,6 +28,7 @@ import torch
 from fp3o.config import Cell, resolve
 from fp3o.training import loop
 from fp3o.training.callbacks import Callback
+from fp3o.training.execution import choose
 
 PARTS = ("policy", "environment")  # of a lock-step; the rest of it is bookkeeping
 ENDS = ("load", "noise", "finish")  # of a rollout: parameters to the policy, drawing noise, values and upload
@@ -120,7 +121,10 @@ def by(clock: str, kept: list[dict[str, Clocks]]) -> list[dict[str, float]]:
 
 def measure(cell: str, seeds: int, interval: int, threads: int, mode: str, device: str) -> dict[str, Any]:
     """The report, without machine and versions. interval: iterations per evaluation; 0: the cell's own."""
-    paper = resolve(Cell.parse(cell), {}).settings
+    whole = resolve(Cell.parse(cell), {})
+    paper = whole.settings
+    # As the whole cell is computed: so few iterations would not repay compiling.
+    mode = "eager" if choose(whole, device, mode, threads).mode == "eager" else "compiled"
     interval = interval or paper.evaluation_interval
     size, iterations = paper.rollout_length * paper.rollout_threads, 2 * interval + 2
     plan = resolve(Cell.parse(cell), {"total_steps": iterations * size, "evaluation_interval": interval})
