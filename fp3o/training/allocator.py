@@ -1,9 +1,12 @@
-"""Tune glibc's allocator to reuse freed activations."""
+"""When memory is freed: glibc's allocator keeps freed activations, Python collects no garbage for a while."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # <malloc.h> of the GNU C library.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -23,3 +26,15 @@ def reuse_freed_memory() -> bool:
     if mallopt is None:
         return False
     return bool(mallopt(M_MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)) and bool(mallopt(M_TRIM_THRESHOLD, KEPT))
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Python does not look for objects that refer to each other and are no longer used."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

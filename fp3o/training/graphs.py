@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
 from torch import Tensor
+
+from fp3o.training.allocator import no_garbage_collection
 
 WARM_UP_STEPS = 3  # before capture, as CUDA graphs need
 
@@ -28,23 +28,11 @@ def capture(step: Callable[[], Result], undo: Callable[[], object]) -> tuple[tor
             undo()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
+    # Nothing may be freed on the GPU during a capture: destroying the graph of an earlier training aborts the process.
     # Other threads may use the GPU meanwhile: evaluations do, on a stream of their own.
-    with _no_garbage_collection(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with no_garbage_collection(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
         result = step()
     return graph, result
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Nothing may be freed on the GPU during a capture: destroying the graph of an earlier training aborts the
-    process."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class Replayed:

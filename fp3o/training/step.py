@@ -101,6 +101,9 @@ Step = Callable[[Tensor], StepStatistics]
 class Stepper:
     """Takes gradient steps, which change its `LearnerState` in place."""
 
+    one_program = True
+    """Whether a step without slices is compiled as one program: calling three takes longer."""
+
     def __init__(
         self,
         actor: Actor,
@@ -143,14 +146,15 @@ class Stepper:
     def step(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
         """One gradient step on the samples at `rows` [R, K, units, L], computed in slices to save memory."""
         units = self.slice_units(rows)
-        if units >= rows.shape[2]:
+        if self.one_program and units >= rows.shape[2]:
             return self._whole(turn, kind, rows)
         weights = self._count(turn, kind, rows)
-        parts = [self._gradients(turn, kind, weights, part) for part in rows.split(units, 2)]
-        return self._apply(StepSums(*(torch.stack(x).sum(0) for x in zip(*parts, strict=True))), turn.crew, kind)
+        first, *more = [self._gradients(turn, kind, weights, part) for part in rows.split(units, 2)]
+        sums = StepSums(*(torch.stack(x).sum(0) for x in zip(first, *more, strict=True))) if more else first
+        return self._apply(sums, turn.crew, kind)
 
     def whole(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
-        """A step without slices: one function, so that it is compiled as one program."""
+        """A step without slices."""
         weights = self.count(turn, kind, rows)
         return self.apply(self.gradients(turn, kind, weights, rows), turn.crew, kind)
 

@@ -157,6 +157,27 @@ def test_gradients_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     agree(whole, learned(MLP))
 
 
+class InParts(Stepper):
+    one_program = False
+
+
+@pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
+def test_a_step_in_three_programs_is_the_same(cell: str) -> None:
+    parts: list[str] = []
+
+    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            parts.append(function.__name__)
+            return function(*arguments)
+
+        return call
+
+    for one, other in zip(learned(cell), learned(cell, compiler=noting, stepper=InParts), strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+    assert parts == ["count", "gradients", "apply"] * (len(parts) // 3)
+    assert GraphStepper.one_program is InParts.one_program, "what a GPU does"
+
+
 @needs_compiler
 @pytest.mark.slow  # a minute of C++ where nothing is compiled yet; whole gradients are compared above
 def test_gradients_in_pieces_are_the_same_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
