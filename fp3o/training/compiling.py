@@ -205,8 +205,10 @@ def _compile(inputs: Inputs) -> Callable[..., Any]:
 def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None) -> Callable[..., Any]:
     inductor: Any = torch._inductor
     # Kernels are not chosen by timing them: that takes seconds, and sums in another order would differ in the last bits
-    # from one machine to the next.
-    with inductor.config.patch({"deterministic": True, "triton.autotune_pointwise": False}):
+    # from one machine to the next. Nor named after all they do: Triton shortens the files of names above 150 letters,
+    # torch does not find them, and a C compiler runs for each such kernel (10 of HalfCheetah's 55, 2.3 s in all).
+    settings = {"deterministic": True, "triton.autotune_pointwise": False, "triton.descriptive_names": False}
+    with inductor.config.patch(settings):
         if kept is not None and kept.exists():
             with contextlib.suppress(Exception):  # damaged: it is compiled again
                 found = cast(Callable[..., Any], inductor.CompiledArtifact.load(path=str(kept)))

@@ -221,20 +221,23 @@ def test_a_program_is_kept_and_loaded(folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 @needs_compiler
-def test_kernels_are_not_run_while_they_are_compiled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch would run them on made-up inputs, where row numbers are of rows that do not exist."""
+def test_kernels_are_not_run_while_they_are_compiled_and_have_short_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch would run them on made-up inputs, where row numbers are of rows that do not exist; and not find the files
+    of names longer than Triton's files have."""
     from torch._inductor import config, graph
 
-    settings: list[bool | None] = []
+    settings: list[tuple[object, object]] = []
     lower = graph.GraphLowering.codegen
 
     def watched(self: Any) -> Any:
-        settings.append(config.triton.autotune_at_compile_time)
+        settings.append((config.triton.autotune_at_compile_time, config.triton.descriptive_names))
         return lower(self)
 
     monkeypatch.setattr(graph.GraphLowering, "codegen", watched)
     compiling.compiled(lambda x, rows: x.index_select(0, rows) + 1)(torch.ones(3), torch.tensor([2, 0]))
-    assert settings == [False]
+    assert settings == [(False, False)]
 
 
 def test_training_does_not_import_the_compiler_before_it_is_needed() -> None:

@@ -140,7 +140,7 @@ def test_a_function_is_replayed_with_other_tensors(monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_is_collected_during_a_capture() -> None:
-    with graphs._no_garbage_collection():
+    with graphs.no_garbage_collection():
         assert not gc.isenabled()
     assert gc.isenabled()
 
