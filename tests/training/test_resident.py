@@ -26,6 +26,7 @@ from fp3o.errors import UserError
 from fp3o.networks.sharing import sharing
 from fp3o.runs.interrupt import Interrupted
 from fp3o.training import execution, graphs, loop, resident
+from fp3o.training.allocator import no_garbage_collection
 from fp3o.training.compiling import compiled
 from fp3o.training.evaluate import Evaluator
 from fp3o.training.execution import Execution, place_to_act
@@ -140,7 +141,7 @@ def test_a_function_is_replayed_with_other_tensors(monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_is_collected_during_a_capture() -> None:
-    with graphs.no_garbage_collection():
+    with no_garbage_collection():
         assert not gc.isenabled()
     assert gc.isenabled()
 
