@@ -34,6 +34,7 @@ from fp3o.fields import checked
 # At least. With other work between, a step of 20 HalfCheetahs took 0.61 ms on one thread of a 16-core machine, 0.39 on
 # two, 0.22 on four, 0.16 on eight, 0.13 on ten, 0.10 on sixteen.
 SLOTS_PER_THREAD = 1
+POSITIONS = mujoco.mjtStage.mjSTAGE_POS.value  # argument of Batch.forward: compute positions only
 
 
 def enough(threads: int, slots: int) -> int:
@@ -43,9 +44,6 @@ def enough(threads: int, slots: int) -> int:
     HalfCheetahs took 0.30 ms on sixteen threads of a 16-core machine, 0.23 on fourteen, 0.19 on ten.
     """
     return -(-slots // -(-slots // threads))
-
-
-POSITIONS = mujoco.mjtStage.mjSTAGE_POS.value  # argument of Batch.forward: compute positions only
 
 
 def _column(field: Doubles, rows: Doubles) -> int:
