@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fp3o.envs import make
+from fp3o.processes import command
 
 
 def compile_beside(env: object, domain: str, task: str) -> None:
@@ -26,7 +27,7 @@ def compile_beside(env: object, domain: str, task: str) -> None:
     folder = cache_folder(Path(__file__).parent / domain)
     if folder and next(Path(folder).rglob("*.nbi"), None) is None:
         quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        run = partial(subprocess.run, [sys.executable, "-m", __name__, domain, task], check=False, **quiet)
+        run = partial(subprocess.run, command("fp3o.envs.ahead", domain, task), check=False, **quiet)
         threading.Thread(target=run, daemon=True).start()  # waits for the process, so that it ends as it should
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from fp3o.envs import ahead, compiled, make
 from fp3o.envs.mamujoco.engine import MamujocoBatch
+from fp3o.processes import command
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_where_kernels_are_missing(started: list[list[str]], tmp_path: Path, mon
     beside(make("matrix", "climbing", 1))
     assert started == []
     beside(MamujocoBatch)
-    assert started == [[sys.executable, "-m", "fp3o.envs.ahead", "mamujoco", "hopper-3x1"]]
+    assert started == [command("fp3o.envs.ahead", "mamujoco", "hopper-3x1")]
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "kernel.nbi").touch()
     beside(MamujocoBatch)

@@ -6,21 +6,13 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO
 
 from fp3o.errors import UserError
-
-# The child uses the same copy of fp3o as the parent. -P: a torch.py in the current folder must not hide torch.
-_START = (
-    "import runpy, sys; sys.path.insert(0, sys.argv[1]); import fp3o; del sys.path[0], sys.argv[1]; "
-    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
-)
-
+from fp3o.processes import command
 
 CHILD = "FP3O_CHILD"
 """Variable of the environment by which such a process knows itself."""
@@ -40,7 +32,7 @@ class Child:
                 "allowed: that under `if __name__ == '__main__':`, or in another file"
             )
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, str(Path(__file__).parents[3]), module, *arguments],
+            command(module, *arguments),
             pass_fds=descriptors,
             stdin=subprocess.DEVNULL,
             stdout=output or subprocess.DEVNULL,
