@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -33,11 +32,6 @@ from fp3o.training.step import Compiler
 from fp3o.training.update import networks
 
 Watch: TypeAlias = Callable[[BatchEnv, NDArray[Any] | None], None]
-# Beside training, an evaluation takes few threads: it has the time of many iterations. Steps per second and seed of
-# HalfCheetah alone on 16 cores: 12,000 without evaluations; with them 8,300 on 16 threads, 10,000 on four, 10,200 on 16
-# of lowest priority, 11,200 on four of lowest priority.
-THREADS_PER_EVALUATING = 4
-LOWEST = 19  # priority, as of the command `nice`
 MOST_LOST = 10  # episodes of a slot that the simulator may lose (a game that crashes) and start again
 
 
@@ -143,8 +137,9 @@ class Background:
     """A thread for evaluations beside training, where that pays; elsewhere they are played at once.
 
     It pays where the simulator works on several threads that release the interpreter's lock: on 16 cores the
-    evaluations of five seeds of HalfCheetah took a tenth of the time. Numbers are the same, except after an evaluation
-    that is not finite: its seed is marked as diverged, and stops learning, as soon as that is seen.
+    evaluations of five seeds of HalfCheetah took a tenth of the time. It goes on during updates, which take one
+    processor at most, and is `paused` during rollouts, which need them all. Numbers are the same, except after an
+    evaluation that is not finite: its seed is marked as diverged, and stops learning, as soon as that is seen.
     """
 
     def __init__(self, env: object, threads: int, policy: type[Policy]) -> None:
@@ -153,6 +148,8 @@ class Background:
         own_threads = getattr(env, "own_threads", False)
         self.pays = own_threads and threads != 1 and processors() > 1
         self._warm = self._closed = False
+        self._goes_on = threading.Event()
+        self._goes_on.set()
         self._thread = ThreadPoolExecutor(1, initializer=partial(torch.set_num_threads, 1))
         self._on_gpu = policy is not Policy
         self._stream: torch.cuda.Stream | None = None
@@ -161,9 +158,7 @@ class Background:
         """The environments to evaluate in. threads: of training, 0: as many as processors."""
         if not self.pays:
             return environments(threads)
-        few = max(1, (threads or processors()) // THREADS_PER_EVALUATING)
-        with ThreadPoolExecutor(1, initializer=_yield_to_others) as thread:
-            return thread.submit(environments, few).result()
+        return environments(max(1, (threads or processors()) - 1))  # one is left for the update
 
     def start(
         self, play: Callable[[Watch], list[list[Episode]]], rehearse: Callable[[], None]
@@ -187,24 +182,24 @@ class Background:
         with torch.cuda.stream(self._stream):
             return play(self._go_on)
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """No step of an evaluation begins inside."""
+        self._goes_on.clear()
+        try:
+            yield
+        finally:
+            self._goes_on.set()
+
     def close(self) -> None:
         """Give up what is still being played."""
         self._closed = True
         self._thread.shutdown()
 
     def _go_on(self, *_: Any) -> None:
+        self._goes_on.wait()
         if self._closed:
             raise CancelledError
-
-
-def _yield_to_others() -> None:
-    """Give this thread, and those it starts, the lowest priority; on Linux, where each thread has its own.
-
-    Not to be used for a thread that runs Python while others do: it could hold the interpreter's lock and wait for a
-    processor.
-    """
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST)
 
 
 def evaluate_run(

@@ -151,7 +151,7 @@ class BlockTrainer:
         self.told.say(f"updates {self.execution.mode} on {self.execution.device}: {self.execution.reason}{resumed}")
         while self.iteration < self.plan.iterations and len(self.diverged) < len(self.seeds):
             account.spent = dict.fromkeys(PHASES, 0.0)
-            with account.timed("rollout"):
+            with account.timed("rollout"), self.background.paused():
                 collected = self.collector.collect(self.seeds, self.iteration)
             with account.timed("update"):
                 draws = Draws(self.seeds, self.iteration, self.learner.device)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -21,7 +19,7 @@ from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.runs.interrupt import Interrupted
 from fp3o.training import evaluate, loop
 from fp3o.training.callbacks import Callback, Callbacks, Record
-from fp3o.training.evaluate import LOWEST, Background, Evaluator, Watch
+from fp3o.training.evaluate import Background, Evaluator, Watch
 from fp3o.training.keeping import Keep
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
@@ -164,26 +162,38 @@ def test_a_run_that_stops_at_once_does_not_wait(monkeypatch: pytest.MonkeyPatch)
     assert rehearsed == ["once"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux each thread has a priority of its own")
-def test_an_evaluation_beside_training_takes_few_threads_of_low_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evaluation_is_paused_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "processors", lambda: 2)
+    background, env = Background(MamujocoBatch, 2, Policy), make("matrix", "climbing", 1)
+    steps = threading.Semaphore(0)
+
+    def play(watch: Watch) -> list[list[Episode]]:
+        for _ in range(3):
+            watch(env, None)
+            steps.release()
+        return []
+
+    with background.paused():
+        played = background.start(play, lambda: None)
+        assert not steps.acquire(timeout=0.05)
+    assert played.result() == []
+    for _ in range(3):
+        assert steps.acquire(timeout=0)
+    background.close()
+
+
+def test_an_evaluation_beside_training_leaves_a_processor_to_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "processors", lambda: 16)
-    priorities: list[int] = []
+    chosen: list[int] = []
 
     def environments(threads: int) -> BatchEnv:
-        before = set(os.listdir("/proc/self/task"))
-        env = make("mamujoco", "hopper-3x1", 32, threads=threads)
-        started = set(os.listdir("/proc/self/task")) - before
-        priorities[:] = [os.getpriority(os.PRIO_PROCESS, int(thread)) for thread in started]
-        return env
+        chosen.append(threads)
+        return make("mamujoco", "hopper-3x1", 1)
 
-    usual = os.getpriority(os.PRIO_PROCESS, 0)
-    # One thread less than asked for is started: that which asks for a step works, too.
-    for threads, expected in ((8, [LOWEST]), (0, [LOWEST] * 3), (1, [])):
+    for threads in (8, 2, 0, 1):
         Background(MamujocoBatch, threads, Policy).made(environments, threads).close()
-        assert priorities == expected
     Background(EmbeddedBattles, 4, Policy).made(environments, 4).close()
-    assert priorities == [usual] * 3
-    assert os.getpriority(os.PRIO_PROCESS, 0) == usual
+    assert chosen == [7, 1, 15, 1, 4]
 
 
 def test_what_stops_a_run() -> None:
