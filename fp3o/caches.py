@@ -10,6 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+class Busy(Exception):
+    """Another process is making the program."""
+
+
 def folder_for(package: Path, name: str, chosen: str | None = None) -> Path | None:
     """A folder with this name: in `chosen`, else beside the package's sources, else in the user's cache folder.
 
@@ -32,9 +36,10 @@ def folder_for(package: Path, name: str, chosen: str | None = None) -> Path | No
 
 
 @contextmanager
-def making(lock: Path) -> Iterator[None]:
+def making(lock: Path, wait: bool = True) -> Iterator[None]:
     """Compile or load a program inside; of several processes the first holds a lock meanwhile, and the others wait for
-    it, to find the program made. It only saves work: where no lock can be had, each compiles for itself."""
+    it, to find the program made, or get `Busy`. It only saves work: where no lock can be had, each compiles for
+    itself."""
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):  # the folder is gone, the file another user's, the file system without locks
             lock.parent.mkdir(parents=True, exist_ok=True)
@@ -42,5 +47,7 @@ def making(lock: Path) -> Iterator[None]:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                if not wait:
+                    raise Busy from None
                 fcntl.flock(file, fcntl.LOCK_SH)  # shared: all that waited load it at the same time
         yield

@@ -17,7 +17,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import MethodType
@@ -38,14 +38,19 @@ OURS = "programs-"
 CHOSEN, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"  # the compilers' own variables
 
 
+Programs = dict[Any, Callable[..., Any]]
+
+
 @dataclass
 class Work:
-    """Counts the programs of this process, to show progress."""
+    """The programs of this process."""
 
     programs: int = 0
-    """Compiled or loaded so far."""
+    """Compiled or loaded so far, to show progress."""
     tell: Callable[[int], None] | None = None
     """Called with the number of a program before it is compiled or loaded."""
+    postpone: Callable[[Programs, Inputs], Any] | None = None
+    """What `compiled` functions do at a first call instead of compiling and running (fp3o/training/together.py)."""
 
 
 WORK = Work()
@@ -77,17 +82,24 @@ def _digest(text: str) -> str:
 
 
 @contextmanager
-def making(key: str) -> Iterator[Path | None]:
-    """Compile or load the program with this key inside, once for several processes. Yields the cache folder."""
+def making(key: str, wait: bool = True) -> Iterator[Path | None]:
+    """Compile or load the program with this key inside, once for several processes. Yields the cache folder.
+
+    wait: for another process that is doing so; otherwise `caches.Busy` is raised.
+    """
+    if wait:
+        _tell()
+    folder = cache_folder()
+    with nullcontext() if folder is None else caches.making(folder / "locks" / _digest(key), wait):
+        if not wait:
+            _tell()
+        yield folder
+
+
+def _tell() -> None:
     WORK.programs += 1
     if WORK.tell is not None:
         WORK.tell(WORK.programs)
-    folder = cache_folder()
-    if folder is None:
-        yield None
-        return
-    with caches.making(folder / "locks" / _digest(key)):
-        yield folder
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,11 +112,13 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     inductor without torch.compile, whose tracing and checks would take longer than loading a program that is in the
     cache.
     """
-    programs: dict[Any, Callable[..., Any]] = {}
+    programs: Programs = {}
 
     def call(*arguments: Any) -> Any:
         inputs = Inputs(function, arguments)
         if inputs.key not in programs:
+            if WORK.postpone is not None:
+                return WORK.postpone(programs, inputs)
             programs[inputs.key] = _compile(inputs)
         with torch.no_grad():
             return programs[inputs.key](*(x.detach() for x in inputs.tensors))
@@ -170,9 +184,32 @@ def _holds_tensors(value: Any) -> bool:
     return any(isinstance(x, Tensor) for x in leaves) and all(isinstance(x, Tensor | None) for x in leaves)
 
 
-def _compile(inputs: Inputs) -> Callable[..., Any]:
-    """A program for these inputs: from the cache, or compiled; if that fails, once more with an empty cache, as ours
-    may be damaged."""
+@dataclass(frozen=True)
+class Source:
+    """What a program is compiled from: a function traced for certain tensors."""
+
+    graph: torch.fx.GraphModule
+    tensors: list[Tensor]
+
+    @functools.cached_property
+    def key(self) -> str:
+        """All that the program depends on."""
+        cache_folder()
+        # Takes seconds; before a lock is taken, so that other processes need not wait for it.
+        importlib.import_module("torch._inductor.compile_fx")
+        return _key(self.graph.graph, self.tensors)
+
+    @property
+    def kept(self) -> Path | None:
+        """Where the program is kept once it is compiled. Constants are not part of the key: a program with constants is
+        compiled every time."""
+        constants = any(node.op == "get_attr" for node in self.graph.graph.nodes)
+        folder = cache_folder()
+        return None if folder is None or constants else folder / f"program-{_digest(self.key)}"
+
+
+def trace(inputs: Inputs) -> tuple[Source, pytree.TreeSpec]:
+    """What a program for these inputs is compiled from, and how its outputs are nested."""
     outputs: Any = None
 
     def flat(*tensors: Tensor) -> list[Any]:
@@ -181,24 +218,32 @@ def _compile(inputs: Inputs) -> Callable[..., Any]:
         return leaves
 
     graph = make_fx(flat, tracing_mode="fake")(*inputs.tensors)
-    cache_folder()
-    # Takes seconds; before the lock is taken, so that other processes need not wait for it.
-    importlib.import_module("torch._inductor.compile_fx")
-    key = _key(graph.graph, inputs.tensors)
+    return Source(graph, inputs.tensors), outputs
+
+
+def make(source: Source, wait: bool = True) -> Callable[..., Any]:
+    """The program: from the cache, or compiled; if that fails, once more with an empty cache, as ours may be damaged.
+    wait: as in `making`."""
     # Looking for garbage took 1.8 s of the 14 s of compiling a step (HalfCheetah on an H200 machine).
-    with making(key) as folder, torch.no_grad(), no_garbage_collection():
-        # Constants are not part of the key: a program with constants is compiled every time.
-        constants = any(node.op == "get_attr" for node in graph.graph.nodes)
-        kept = None if folder is None or constants else folder / f"program-{_digest(key)}"
+    with making(source.key, wait) as folder, torch.no_grad(), no_garbage_collection():
         try:
-            run = _made(graph, inputs.tensors, kept)
+            return _made(source.graph, source.tensors, source.kept)
         except UserError:
             raise
         except Exception:
             if folder is None or not folder.name.startswith(OURS):
                 raise
             with _without(folder):
-                run = _made(graph, inputs.tensors, kept)
+                return _made(source.graph, source.tensors, source.kept)
+
+
+def _compile(inputs: Inputs) -> Callable[..., Any]:
+    source, outputs = trace(inputs)
+    return nested(make(source), outputs)
+
+
+def nested(run: Callable[..., Any], outputs: pytree.TreeSpec) -> Callable[..., Any]:
+    """The program with its outputs nested like this."""
     return lambda *tensors: pytree.tree_unflatten(run(*tensors), outputs)
 
 

@@ -1,4 +1,5 @@
-"""One gradient step of all replicas on a minibatch, in three functions of tensors: `count`, `gradients`, `apply`.
+"""One gradient step of all replicas on a minibatch, in functions of tensors: `count`, then `actor_gradients` and
+`critic_gradients`, then `apply`.
 
 They run eagerly, compiled, or captured in a CUDA graph. Turns differ in data only, except for what `Kind` lists.
 """
@@ -6,7 +7,7 @@ They run eagerly, compiled, or captured in a CUDA graph. Turns differ in data on
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +24,8 @@ from fp3o.training.samples import pick, pick_available, pick_first, unpack, unpa
 from fp3o.training.state import LearnerState, Parameters
 
 Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
 class Crew(NamedTuple):
@@ -60,17 +63,25 @@ class LossWeights(NamedTuple):
     std: Tensor
 
 
-class StepSums(NamedTuple):
+class ActorSums(NamedTuple):
     """The sums over one slice of a minibatch: gradients [R, owners, size], then losses and ratios [R, K]."""
 
     trunk: Tensor
     head: Tensor
-    critic: Tensor
     policy: Tensor
     entropy: Tensor
-    value: Tensor
     ratio: Tensor
     clipped: Tensor
+
+
+class CriticSums(NamedTuple):
+    """Likewise of the critic."""
+
+    gradient: Tensor
+    value: Tensor
+
+
+Sums = TypeVar("Sums", ActorSums, CriticSums)
 
 
 class StepStatistics(NamedTuple):
@@ -128,7 +139,8 @@ class Stepper:
         # Sums over the steps of a replica: the statistics, then the number of steps of its actor and of its critic.
         self.totals = torch.zeros(replicas, len(StepStatistics._fields) + 2, device=device)
         self._whole: Callable[..., StepStatistics] = compiler(self.whole)
-        self._count, self._gradients = compiler(self.count), compiler(self.gradients)
+        self._count = compiler(self.count)
+        self._actor_gradients, self._critic_gradients = compiler(self.actor_gradients), compiler(self.critic_gradients)
         self._apply: Callable[..., StepStatistics] = compiler(self.apply)
 
     def begin(self, turn: TurnData, kind: Kind) -> Step:
@@ -149,14 +161,22 @@ class Stepper:
         if self.one_program and units >= rows.shape[2]:
             return self._whole(turn, kind, rows)
         weights = self._count(turn, kind, rows)
-        first, *more = [self._gradients(turn, kind, weights, part) for part in rows.split(units, 2)]
-        sums = StepSums(*(torch.stack(x).sum(0) for x in zip(first, *more, strict=True))) if more else first
-        return self._apply(sums, turn.crew, kind)
+        parts = rows.split(units, 2)
+        actor, critic = self.beside(
+            lambda: _added([self._actor_gradients(turn, kind, weights, part) for part in parts]),
+            lambda: _added([self._critic_gradients(turn, kind, weights, part) for part in parts]),
+        )
+        return self._apply(actor, critic, turn.crew, kind)
+
+    def beside(self, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+        """The results of two functions that do not depend on each other."""
+        return first(), second()
 
     def whole(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
         """A step without slices."""
         weights = self.count(turn, kind, rows)
-        return self.apply(self.gradients(turn, kind, weights, rows), turn.crew, kind)
+        actor = self.actor_gradients(turn, kind, weights, rows)
+        return self.apply(actor, self.critic_gradients(turn, kind, weights, rows), turn.crew, kind)
 
     def slice_units(self, rows: Tensor) -> int:
         """Units per slice. From the setting `slice_rows` alone, so that results do not depend on the machine."""
@@ -185,78 +205,81 @@ class Stepper:
         sample = torch.full_like(policy, 1 / returns.shape[2])
         return LossWeights(policy, crew.learns / owned.gather(1, crew.trunk), sample, mean, std)
 
-    def gradients(self, turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor) -> StepSums:
-        """Gradients of the parameters and the parts of the loss, for the samples of one slice."""
-        parameters, owners = self.parameters, self.owners(turn.crew, kind)
-        actor = self.actor.rows(parameters.trunk, parameters.head, owners)
-        critic = self.critic.rows(parameters.critic, owners.trunk)
-        loss, *pieces = self.loss(actor, critic, turn, kind, weights, rows)
-        # With respect to the named parameters, joined afterwards: with respect to the flat buffers, autograd would add
-        # a buffer of zeros for each of their views.
-        named = [*actor.values(), *critic.values()]
-        gradients = torch.autograd.grad(loss, named, allow_unused=True, materialize_grads=True)
-        first, second = len(self.actor.trunk_layout.entries), len(actor)
-        trunk = self.actor.trunk_layout.joined(gradients[:first])
-        head = self.actor.head_layout.joined(gradients[first:second])
-        sharing = self.actor.sharing
-        return StepSums(
-            collect(trunk, owners.trunk, sharing.trunks),
-            collect(head, owners.head, sharing.heads),
-            collect(self.critic.layout.joined(gradients[second:]), owners.trunk, sharing.trunks),
-            *pieces,
+    def actor_gradients(self, turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor) -> ActorSums:
+        """Gradients of the actors' parameters and the parts of their loss, for the samples of one slice."""
+        owners, sharing = self.owners(turn.crew, kind), self.actor.sharing
+        named = self.actor.rows(self.parameters.trunk, self.parameters.head, owners)
+        loss, *pieces = self.actor_loss(named, turn, kind, weights, rows)
+        gradients, trunks = _gradients(loss, named), len(self.actor.trunk_layout.entries)
+        trunk = self.actor.trunk_layout.joined(gradients[:trunks])
+        head = self.actor.head_layout.joined(gradients[trunks:])
+        return ActorSums(
+            collect(trunk, owners.trunk, sharing.trunks), collect(head, owners.head, sharing.heads), *pieces
         )
 
-    def loss(
-        self,
-        actor: dict[str, Tensor],
-        critic: dict[str, Tensor],
-        turn: TurnData,
-        kind: Kind,
-        weights: LossWeights,
-        rows: Tensor,
+    def critic_gradients(self, turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor) -> CriticSums:
+        """Likewise of the critics'."""
+        owners = self.owners(turn.crew, kind).trunk
+        named = self.critic.rows(self.parameters.critic, owners)
+        loss, value = self.critic_loss(named, turn, kind, weights, rows)
+        joined = self.critic.layout.joined(_gradients(loss, named))
+        return CriticSums(collect(joined, owners, self.actor.sharing.trunks), value)
+
+    def actor_loss(
+        self, actor: dict[str, Tensor], turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor
     ) -> tuple[Tensor, ...]:
-        """The sum of all replicas' losses (no parameter occurs in two of them), then the fields of `StepSums` from
+        """The sum of all replicas' losses (no parameter occurs in two of them), then the fields of `ActorSums` from
         `policy` on."""
-        rollout, crew, sample = turn.rollout, turn.crew, unpack(turn.samples, rows)
-        epsilon = crew.clip_range[:, :, None, None]
-        policy, entropy, value, mean_ratio, outside = (torch.zeros_like(weights.policy) for _ in range(5))
-        if kind.learn != "critic":
-            distribution, _ = self.actor.distribution(
-                self.actor.layers(actor),
-                pick(rollout.observation, rows),
-                pick_available(rollout.available, rows),
-                pick_first(rollout.hidden_actor, rows),
-                sample.keep,
-            )
-            log_prob = self.actor.log_prob(distribution, pick(rollout.action, rows), crew.used)
-            log_ratio = log_prob - sample.log_prob
-            surrogate = _surrogate(kind, log_ratio, sample.weight, sample.advantage, crew.others, epsilon)
-            alive = sample.alive * weights.policy[:, :, None, None]
-            policy = -(alive * surrogate).flatten(2).sum(-1)
-            entropy = (alive * self.actor.entropy(distribution, crew.used)).flatten(2).sum(-1)
-            ratio = log_ratio.detach().exp()
-            mean_ratio = weights.sample * ratio.flatten(2).sum(-1)
-            outside = weights.sample * ((ratio - 1).abs() > epsilon).float().flatten(2).sum(-1)
-        if kind.learn != "actor":
-            hidden = pick_first(rollout.hidden_critic, rows)
-            predicted, _ = self.critic.value(self.critic.layers(critic), pick(rollout.state, rows), hidden, sample.keep)
-            target = (sample.returns - weights.mean[:, :, None, None]) / weights.std[:, :, None, None]
-            error = value_loss(predicted, sample.value, target, self.settings.clip, self.settings.huber_delta)
-            value = weights.value * error.flatten(2).sum(-1)
-        loss = (policy - self.settings.entropy_coef * entropy + value).sum()
-        return loss, policy.detach(), entropy.detach(), value.detach(), mean_ratio, outside
+        rollout, crew = turn.rollout, turn.crew
+        if kind.learn == "critic":
+            none, *pieces = (torch.zeros_like(weights.policy) for _ in range(5))
+            return none.sum(), *pieces
+        sample, epsilon = unpack(turn.samples, rows), crew.clip_range[:, :, None, None]
+        distribution, _ = self.actor.distribution(
+            self.actor.layers(actor),
+            pick(rollout.observation, rows),
+            pick_available(rollout.available, rows),
+            pick_first(rollout.hidden_actor, rows),
+            sample.keep,
+        )
+        log_prob = self.actor.log_prob(distribution, pick(rollout.action, rows), crew.used)
+        log_ratio = log_prob - sample.log_prob
+        surrogate = _surrogate(kind, log_ratio, sample.weight, sample.advantage, crew.others, epsilon)
+        alive = sample.alive * weights.policy[:, :, None, None]
+        policy = -(alive * surrogate).flatten(2).sum(-1)
+        entropy = (alive * self.actor.entropy(distribution, crew.used)).flatten(2).sum(-1)
+        ratio = log_ratio.detach().exp()
+        mean_ratio = weights.sample * ratio.flatten(2).sum(-1)
+        outside = weights.sample * ((ratio - 1).abs() > epsilon).float().flatten(2).sum(-1)
+        loss = (policy - self.settings.entropy_coef * entropy).sum()
+        return loss, policy.detach(), entropy.detach(), mean_ratio, outside
+
+    def critic_loss(
+        self, critic: dict[str, Tensor], turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The sum of all replicas' losses, then the loss of each agent."""
+        if kind.learn == "actor":
+            zeros = torch.zeros_like(weights.value)
+            return zeros.sum(), zeros
+        rollout, sample = turn.rollout, unpack(turn.samples, rows)
+        hidden = pick_first(rollout.hidden_critic, rows)
+        predicted, _ = self.critic.value(self.critic.layers(critic), pick(rollout.state, rows), hidden, sample.keep)
+        target = (sample.returns - weights.mean[:, :, None, None]) / weights.std[:, :, None, None]
+        error = value_loss(predicted, sample.value, target, self.settings.clip, self.settings.huber_delta)
+        value = weights.value * error.flatten(2).sum(-1)
+        return value.sum(), value.detach()
 
     @torch.no_grad()
-    def apply(self, sums: StepSums, crew: Crew, kind: Kind) -> StepStatistics:
+    def apply(self, actor: ActorSums, critic: CriticSums, crew: Crew, kind: Kind) -> StepStatistics:
         """Clip gradient norms per trunk owner and take an Adam step, except in replicas with numbers that are not
         finite: they have diverged and no longer change."""
         settings, eps = self.settings, self.settings.adam_eps
-        trunk, head, critic = sums.trunk, sums.head, sums.critic
+        trunk, head, gradient = actor.trunk, actor.head, critic.gradient
         # Summed over a trunk's heads without a matrix product, whose rounding depends on the number of replicas.
         of_heads = (squared_norm(head)[..., None] * self.head_trunk).sum(1)
-        actor_norm, critic_norm = (squared_norm(trunk) + of_heads).sqrt(), squared_norm(critic).sqrt()  # [R, trunks]
+        actor_norm, critic_norm = (squared_norm(trunk) + of_heads).sqrt(), squared_norm(gradient).sqrt()  # [R, trunks]
         statistics = StepStatistics(
-            sums.policy, sums.entropy, sums.value, sums.ratio, sums.clipped, actor_norm, critic_norm
+            actor.policy, actor.entropy, critic.value, actor.ratio, actor.clipped, actor_norm, critic_norm
         )
         columns, took = summary(statistics, crew), crew.rows.any(1)
         self.running.logical_and_(columns.isfinite().all(1) | ~took)
@@ -268,8 +291,8 @@ class Stepper:
             adam_(self.parameters.trunk, trunk * factor[..., None], self.moments.trunk, settings.actor_lr, eps, rows)
             adam_(self.parameters.head, head * head_factor[..., None], self.moments.head, self.head_lr, eps, head_rows)
         if kind.learn != "actor":
-            critic = critic * clip_factor(critic_norm, settings.gradient_clip)[..., None]
-            adam_(self.parameters.critic, critic, self.moments.critic, settings.critic_lr, eps, rows)
+            gradient = gradient * clip_factor(critic_norm, settings.gradient_clip)[..., None]
+            adam_(self.parameters.critic, gradient, self.moments.critic, settings.critic_lr, eps, rows)
         parts = torch.stack((took & (kind.learn != "critic"), took & (kind.learn != "actor")), 1)
         self.totals.add_(torch.where(took[:, None], torch.cat((columns, parts.float()), 1), 0.0))
         return statistics
@@ -280,6 +303,20 @@ class Stepper:
             None if kind.in_order and self._identity_trunk else crew.trunk,
             None if kind.in_order and self._identity_head else crew.head,
         )
+
+
+def _gradients(loss: Tensor, named: dict[str, Tensor]) -> tuple[Tensor, ...]:
+    """With respect to the named parameters, joined afterwards: with respect to the flat buffers, autograd would add a
+    buffer of zeros for each of their views. Zeros where nothing learns."""
+    if not loss.requires_grad:
+        return tuple(torch.zeros_like(x) for x in named.values())
+    return torch.autograd.grad(loss, list(named.values()), allow_unused=True, materialize_grads=True)
+
+
+def _added(parts: list[Sums]) -> Sums:
+    """The sums over a minibatch from those over its slices."""
+    first, *more = parts
+    return type(first)(*(torch.stack(x).sum(0) for x in zip(*parts, strict=True))) if more else first
 
 
 def summary(statistics: StepStatistics, crew: Crew) -> Tensor:

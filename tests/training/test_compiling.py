@@ -6,7 +6,7 @@ import math
 import multiprocessing
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -20,19 +20,6 @@ from fp3o.training import compiling
 from fp3o.training.execution import why_not_compiled
 
 needs_compiler = pytest.mark.skipif(why_not_compiled() is not None, reason=str(why_not_compiled()))
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty cache that counts as ours, and nobody who listens."""
-    chosen = tmp_path / f"{compiling.OURS}here"
-    chosen.mkdir()
-    monkeypatch.setenv(compiling.CHOSEN, str(chosen))
-    monkeypatch.setenv(compiling.TRITON, str(chosen / "triton"))
-    monkeypatch.setattr(compiling, "WORK", compiling.Work())
-    compiling.cache_folder.cache_clear()
-    yield chosen
-    compiling.cache_folder.cache_clear()
 
 
 def make(made: Path, name: str, begun: multiprocessing.synchronize.Barrier) -> None:

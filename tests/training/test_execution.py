@@ -162,7 +162,7 @@ class InParts(Stepper):
 
 
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
-def test_a_step_in_three_programs_is_the_same(cell: str) -> None:
+def test_a_step_in_four_programs_is_the_same(cell: str) -> None:
     parts: list[str] = []
 
     def noting(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,7 +174,7 @@ def test_a_step_in_three_programs_is_the_same(cell: str) -> None:
 
     for one, other in zip(learned(cell), learned(cell, compiler=noting, stepper=InParts), strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
-    assert parts == ["count", "gradients", "apply"] * (len(parts) // 3)
+    assert parts == ["count", "actor_gradients", "critic_gradients", "apply"] * (len(parts) // 4)
     assert GraphStepper.one_program is InParts.one_program, "what a GPU does"
 
 

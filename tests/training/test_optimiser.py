@@ -8,7 +8,7 @@ from synthetic import SETTINGS, make_learner, make_rollout, with_settings
 
 from fp3o.training.optimiser import Moments, adam_, clip_factor, squared_norm
 from fp3o.training.randomness import Draws
-from fp3o.training.step import Crew, Kind, StepStatistics, StepSums
+from fp3o.training.step import ActorSums, Crew, CriticSums, Kind, StepStatistics
 
 
 def test_masked_adam_is_one_adam_per_row() -> None:
@@ -63,13 +63,13 @@ def test_gradient_norms_are_taken_per_trunk_owner_with_its_heads(kind: str, grou
     seen = []
     apply = learner.stepper.apply
 
-    def spy(sums: StepSums, crew: Crew, kind: Kind) -> StepStatistics:
-        seen.append([x.clone() for x in sums])
-        return apply(sums, crew, kind)
+    def spy(actor: ActorSums, critic: CriticSums, crew: Crew, kind: Kind) -> StepStatistics:
+        seen.append([x.clone() for x in (actor.trunk, actor.head, critic.gradient)])
+        return apply(actor, critic, crew, kind)
 
     learner.stepper.apply = spy  # type: ignore[method-assign]
     learner.update(rollout, Draws([0], 0))
-    trunk, head, critic, *_ = seen[0]
+    trunk, head, critic = seen[0]
     (statistics,) = found
     assert statistics.actor_norm.shape == statistics.critic_norm.shape == (1, groups)
     for group in range(groups):

@@ -307,13 +307,10 @@ def test_slices_add_up(kind: str, recurrent: bool, clip: str) -> None:
         counted: list[int] = []
         taken: list[list[Tensor]] = []
         stepper = learner.stepper
-        gradients = stepper.gradients
-        stepper._gradients = lambda *args: counted.append(args[-1].shape[2]) or gradients(*args)  # type: ignore[func-returns-value]
-        stepper._apply = lambda sums, *rest: taken.append(sums) or stepper.apply(sums, *rest)  # type: ignore[func-returns-value]
-        if slice_rows == 0:
-            stepper._whole = lambda turn, kind, rows: stepper._apply(
-                stepper._gradients(turn, kind, stepper.count(turn, kind, rows), rows), turn.crew, kind
-            )
+        stepper.one_program = False
+        gradients = stepper.actor_gradients
+        stepper._actor_gradients = lambda *args: counted.append(args[-1].shape[2]) or gradients(*args)  # type: ignore[func-returns-value]
+        stepper._apply = lambda *args: taken.append([*args[0], *args[1]]) or stepper.apply(*args)  # type: ignore[func-returns-value]
         stepper.step(TurnData(rollout, samples, crew), Kind(clip, None, "both", True), rows)  # type: ignore[arg-type]
         return len(counted), taken[0]
 
