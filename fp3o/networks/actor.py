@@ -145,9 +145,14 @@ class Actor:
         choices = []
         for i, part in enumerate(d.location.split(self.action.sizes, -1)):
             # Inverse transform sampling. Scaled by the total probability, which may round to less than the noise.
-            cumulative = part.exp().cumsum(-1)
+            probability = part.exp()
+            cumulative = probability.cumsum(-1)
             threshold = noise[..., i : i + 1] * cumulative[..., -1:]
-            choices.append((cumulative <= threshold).sum(-1, keepdim=True))
+            # The first possible choice beyond the threshold; if rounding left none, the last possible one. A GPU sums
+            # in parallel: its sums may be a bit larger at a choice of probability 0 than at the one before.
+            place, size = torch.arange(part.shape[-1], device=part.device), part.shape[-1]
+            preference = torch.where(cumulative > threshold, 2 * size - place, 1 + place)
+            choices.append((preference * (probability > 0)).argmax(-1, keepdim=True))
         return torch.cat(choices, -1)
 
     def mode(self, d: Distribution) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fp3o.config.sharings import SHARINGS
 from fp3o.envs.interface import ActionSpec
-from fp3o.networks.actor import Actor, Owners
+from fp3o.networks.actor import UNAVAILABLE, Actor, Distribution, Owners
 from fp3o.networks.critic import Critic
 from fp3o.networks.products import split_product
 from fp3o.networks.sharing import sharing
@@ -288,3 +288,37 @@ def test_sampling_follows_the_distribution() -> None:
     edge = actor.sample(distribution, torch.full((1, 1, 1, 1, 2), 1 - 2**-24))
     assert edge[0, 0, 0, 0, 0] == 2
     assert edge[0, 0, 0, 0, 1] == 3
+
+
+def in_parallel(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """Sums as a GPU's threads compute them: of two neighbours, of four, and so on."""
+    step = 1
+    while step < x.shape[dim]:
+        x = torch.cat((x[..., :step], x[..., step:] + x[..., :-step]), dim)
+        step *= 2
+    return x
+
+
+GPU = pytest.param(
+    "cuda", torch.Tensor.cumsum, marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+)
+
+
+@pytest.mark.parametrize(("device", "cumsum"), [("cpu", torch.Tensor.cumsum), ("cpu", in_parallel), GPU])
+def test_no_rounding_makes_a_choice_illegal(device: str, cumsum: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums that are computed in parallel may grow where nothing is added, and end below the total."""
+    size, count = 70, 100_000
+    spec = make_spec(agents=1, action=ActionSpec("categorical", (size,)))
+    actor, _ = networks(spec, sharing("full", (0,)), "mappo", SETTINGS)
+    source = torch.Generator().manual_seed(0)
+    legal = torch.rand(count, size, generator=source) < 0.3
+    legal[:, 0] = True
+    logits = torch.where(legal, 3 * torch.randn(count, size, generator=source), UNAVAILABLE).to(device)
+    monkeypatch.setattr(torch.Tensor, "cumsum", cumsum)
+    cumulative = logits.softmax(-1).cumsum(-1)
+    # Beside a sum, where rounding decides.
+    places = torch.randint(size - 1, (count, 1), generator=source).to(device)
+    noise = (cumulative.gather(-1, places) / cumulative[:, -1:]).clamp(max=1 - 2**-24)
+    noise[: count // 100] = 1 - 2**-24
+    drawn = actor.sample(Distribution(logits.log_softmax(-1), None), noise)
+    assert legal.gather(-1, drawn.cpu()).all()
