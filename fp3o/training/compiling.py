@@ -18,6 +18,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import MethodType
@@ -43,17 +44,18 @@ Programs = dict[Any, Callable[..., Any]]
 
 @dataclass
 class Work:
-    """The programs of this process."""
+    """Counts the programs of this process, to show progress."""
 
     programs: int = 0
-    """Compiled or loaded so far, to show progress."""
+    """Compiled or loaded so far."""
     tell: Callable[[int], None] | None = None
     """Called with the number of a program before it is compiled or loaded."""
-    postpone: Callable[[Programs, Inputs], Any] | None = None
-    """What `compiled` functions do at a first call instead of compiling and running (fp3o/training/together.py)."""
 
 
 WORK = Work()
+POSTPONE: ContextVar[Callable[[Programs, Inputs], Any] | None] = ContextVar("POSTPONE", default=None)
+"""What `compiled` functions do at a first call instead of compiling and running (fp3o/training/together.py), in the
+thread that sets it."""
 
 
 @functools.cache
@@ -117,8 +119,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         inputs = Inputs(function, arguments)
         if inputs.key not in programs:
-            if WORK.postpone is not None:
-                return WORK.postpone(programs, inputs)
+            if postpone := POSTPONE.get():
+                return postpone(programs, inputs)
             programs[inputs.key] = _compile(inputs)
         with torch.no_grad():
             return programs[inputs.key](*(x.detach() for x in inputs.tensors))
@@ -223,7 +225,9 @@ def trace(inputs: Inputs) -> tuple[Source, pytree.TreeSpec]:
 
 def make(source: Source, wait: bool = True) -> Callable[..., Any]:
     """The program: from the cache, or compiled; if that fails, once more with an empty cache, as ours may be damaged.
-    wait: as in `making`."""
+
+    wait: as in `making`; without, the cache is not emptied either, as other processes are at work in it.
+    """
     # Looking for garbage took 1.8 s of the 14 s of compiling a step (HalfCheetah on an H200 machine).
     with making(source.key, wait) as folder, torch.no_grad(), no_garbage_collection():
         try:
@@ -231,7 +235,7 @@ def make(source: Source, wait: bool = True) -> Callable[..., Any]:
         except UserError:
             raise
         except Exception:
-            if folder is None or not folder.name.startswith(OURS):
+            if not wait or folder is None or not folder.name.startswith(OURS):
                 raise
             with _without(folder):
                 return _made(source.graph, source.tensors, source.kept)

@@ -184,7 +184,7 @@ class Background:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """No step of an evaluation begins inside."""
+        """Evaluations wait inside, from their next step on."""
         self._goes_on.clear()
         try:
             yield
@@ -194,6 +194,7 @@ class Background:
     def close(self) -> None:
         """Give up what is still being played."""
         self._closed = True
+        self._goes_on.set()  # a second Ctrl-C may have left it paused
         self._thread.shutdown()
 
     def _go_on(self, *_: Any) -> None:

@@ -6,6 +6,7 @@ called path (`path` in run.json and resume files, `--path`).
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import shutil
@@ -186,7 +187,10 @@ class GraphStepper(Stepper):
         super().__init__(*arguments, **options)
         self._graphs: dict[Any, _Captured] = {}
         self._inputs: tuple[Rollout, Tensor] | None = None
-        self._second_stream = torch.cuda.Stream(self.device)
+
+    @functools.cached_property
+    def _second_stream(self) -> torch.cuda.Stream:
+        return torch.cuda.Stream(self.device)
 
     def begin(self, turn: TurnData, kind: Kind) -> Step:
         if self._inputs is None:

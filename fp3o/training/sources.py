@@ -44,8 +44,10 @@ def _operator(namespace: str, name: str, overload: str) -> Any:
 
 
 def read(description: bytes) -> list[Source]:
-    """What `described` has written; the tensors of a GPU have no memory."""
-    return [Source(_graph(nodes), [_tensor(*kind) for kind in kinds]) for nodes, kinds in pickle.loads(description)]
+    """What `described` has written; the tensors of a GPU have no memory, which the process that trains needs."""
+    sources = [Source(_graph(nodes), [_tensor(*kind) for kind in kinds]) for nodes, kinds in pickle.loads(description)]
+    torch.cuda.empty_cache()
+    return sources
 
 
 def _graph(nodes: list[tuple[Any, ...]]) -> torch.fx.GraphModule:
@@ -64,7 +66,7 @@ def _tensor(shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype,
     x = torch.empty_strided(shape, stride, dtype=dtype, device=device)
     memory = cast(Any, x.untyped_storage())
     if x.is_cuda:
-        memory.resize_(0)  # the compiler only looks at shapes; the process that trains needs the memory
+        memory.resize_(0)  # the compiler only looks at shapes
     else:
         memory.fill_(0)
     return x

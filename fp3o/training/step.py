@@ -113,7 +113,7 @@ class Stepper:
     """Takes gradient steps, which change its `LearnerState` in place."""
 
     one_program = True
-    """Whether a step without slices is compiled as one program: calling three takes longer."""
+    """Whether a step without slices is compiled as one program: calling four takes longer."""
 
     def __init__(
         self,

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from fp3o import caches
 from fp3o.caches import Busy
 from fp3o.envs.checks import processors
 from fp3o.processes import command
-from fp3o.training import compiling
-from fp3o.training.compiling import Inputs, Programs, Source, make, nested, trace
+from fp3o.training.compiling import POSTPONE, Inputs, Programs, Source, cache_folder, make, nested, trace
 from fp3o.training.sources import described, read
 
 # 3s5z's four programs took 13, 9, 4 and 2 s on an H200 machine, and a process is ready after 4 s: the first is compiled
@@ -62,24 +62,25 @@ def together() -> Iterator[None]:
             noted[place] = Postponed(*trace(inputs), programs, inputs.key)
             if not processes and noted[place].missing:
                 # The sooner, the better: they import torch while this process traces other programs.
-                processes.extend(_start() for _ in range(min(MOST_PROCESSES, processors() - 1)))
+                processes.extend(_started(held))
         return pytree.tree_unflatten(_any_outputs(noted[place].source), noted[place].outputs)
 
-    missing: list[Source] = []
-    compiling.WORK.postpone = postpone
-    try:
-        yield
-        missing = _largest_first([x.source for x in noted.values() if x.missing])
-    finally:
-        compiling.WORK.postpone = None
-        for process in processes:
-            _hand_over(process, missing)
-    made: dict[str, Callable[..., Any]] = {}
-    for source in missing:
-        with contextlib.suppress(Busy):
-            made[source.key] = make(source, wait=False)
-    for source, outputs, programs, key in noted.values():
-        programs[key] = nested(made.get(source.key) or make(source), outputs)
+    with contextlib.ExitStack() as held:
+        missing: list[Source] = []
+        before = POSTPONE.set(postpone)
+        try:
+            yield
+            missing = _largest_first([x.source for x in noted.values() if x.missing])
+        finally:
+            POSTPONE.reset(before)
+            for process in processes:
+                _hand_over(process, missing)
+        made: dict[str, Callable[..., Any]] = {}
+        for source in missing:
+            with contextlib.suppress(Exception):  # `Busy`; what fails is tried again
+                made[source.key] = make(source, wait=False)
+        for source, outputs, programs, key in noted.values():
+            programs[key] = nested(made.get(source.key) or make(source), outputs)
 
 
 def _largest_first(sources: list[Source]) -> list[Source]:
@@ -104,11 +105,17 @@ def _any_outputs(source: Source) -> list[Any]:
 # The other processes --------------------------------------------------------------------------------------------------
 
 
-def _start() -> subprocess.Popen[bytes]:
-    quiet, given = subprocess.DEVNULL, subprocess.PIPE
-    return subprocess.Popen(
-        command("fp3o.training.together"), stdin=given, stdout=quiet, stderr=quiet, env=os.environ | THREADS
-    )
+def _started(held: contextlib.ExitStack) -> list[subprocess.Popen[bytes]]:
+    """None if another job of this machine has some: there are cores, memory and clients of MPS for a few only."""
+    folder, quiet, count = cache_folder(), subprocess.DEVNULL, min(MOST_PROCESSES, processors() - 1)
+    assert folder is not None
+    started: list[subprocess.Popen[bytes]] = []
+    with contextlib.suppress(Busy, OSError):  # no more processes are allowed
+        held.enter_context(caches.making(folder / "locks" / "together", wait=False))
+        while len(started) < count:
+            how: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": quiet, "stderr": quiet}
+            started.append(subprocess.Popen(command("fp3o.training.together"), env=os.environ | THREADS, **how))
+    return started
 
 
 def _hand_over(process: subprocess.Popen[bytes], sources: list[Source]) -> None:
@@ -126,7 +133,7 @@ def main() -> None:
         importlib.import_module(module)
     for source in read(sys.stdin.buffer.read()):
         if source.kept is not None and not source.kept.exists():
-            with contextlib.suppress(Busy):
+            with contextlib.suppress(Exception):  # `Busy`; what fails is tried again by the process that needs it
                 make(source, wait=False)
 
 

@@ -182,6 +182,20 @@ def test_an_evaluation_is_paused_and_goes_on(monkeypatch: pytest.MonkeyPatch) ->
     background.close()
 
 
+def test_closing_does_not_wait_for_a_paused_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "processors", lambda: 2)
+    background, env = Background(MamujocoBatch, 2, Policy), make("matrix", "climbing", 1)
+
+    def play(watch: Watch) -> list[list[Episode]]:
+        watch(env, None)
+        return []
+
+    with background.paused():
+        played = background.start(play, lambda: None)
+        background.close()
+    assert isinstance(played.exception(), CancelledError)
+
+
 def test_an_evaluation_beside_training_leaves_a_processor_to_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "processors", lambda: 16)
     chosen: list[int] = []

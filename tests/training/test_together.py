@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,52 @@ def test_after_an_error_nothing_is_postponed(made: list[int]) -> None:
     assert made == []
     assert run(*programs, torch.zeros(1)).shape == (2, 2)
     assert len(made) == 2
+
+
+def test_other_threads_compile_at_once(made: list[int]) -> None:
+    programs, total = steps(), torch.zeros(1)
+    with together.together(), ThreadPoolExecutor(1) as thread:
+        thread.submit(run, *programs, total).result()
+        assert len(made) == 2
+    assert total.item() == 47
+
+
+def test_what_fails_is_tried_again_with_an_empty_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only once no other process is at work in it."""
+    tried: list[list[str]] = []
+
+    def make(graph: torch.fx.GraphModule, _: list[Tensor], kept: Path | None) -> torch.fx.GraphModule:
+        tried.append(sorted(path.name for path in folder.iterdir() if path.is_file()))
+        if (folder / "damaged").exists():
+            raise RuntimeError
+        return graph
+
+    monkeypatch.setattr(compiling, "_made", make)
+    monkeypatch.setattr(compiling, "_forget", lambda: None)
+    monkeypatch.setattr(together, "processors", lambda: 1)
+    (folder / "damaged").touch()
+    with together.together():
+        run(*steps(), torch.zeros(1))
+    assert tried == [["damaged"], ["damaged"], ["damaged"], [], []]
+
+
+def test_one_job_at_a_time_starts_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def start(command: list[str], **_: Any) -> str:
+        if len(commands) == 3:
+            raise BlockingIOError("no more processes")
+        commands.append(command)
+        return "process"
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setattr(together, "processors", lambda: 8)
+    with ExitStack() as mine, ExitStack() as another:
+        assert len(together._started(mine)) == together.MOST_PROCESSES == 2
+        assert together._started(another) == []
+    with ExitStack() as another:
+        assert len(together._started(another)) == 1
+    assert commands == [command("fp3o.training.together")] * 3
 
 
 class Enough(Exception):
