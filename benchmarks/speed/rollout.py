@@ -1,11 +1,12 @@
 """Where does the time of training go, lock-step by lock-step? One JSON line.
 
-A cell through the real training loop, all seeds side by side, for two intervals between evaluations; the second counts
-for the rate. A lock-step is one step of all environments: milliseconds of the policy (inputs in, actions out), of the
-environment, and the bookkeeping that is left, by the wall clock and by that of the processor (all threads together,
-those of an evaluation beside training too). Then what happens once per iteration, seconds of one evaluation, and the
-share of the wall clock that the loop spends on evaluations or on waiting for one. Medians, without the first iteration
-and the first evaluation, which compile.
+A cell through the real training loop, all seeds side by side, for two intervals between evaluations. In the first the
+parts of every lock-step are timed; in the second, which counts for the rate, only where iterations begin. A lock-step
+is one step of all environments: milliseconds of the policy (inputs in, actions out), of the environment, and the
+bookkeeping that is left, by the wall clock and by that of the processor (all threads together, those of an evaluation
+beside training too). Then what happens once per iteration, seconds of one evaluation, and the share of the wall clock
+that the loop spends on evaluations or on waiting for one. Medians, without the first iteration and the first
+evaluation, which compile.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ class Watch(Callback):
 
     _may_stop = False
 
-    def __init__(self) -> None:
+    def __init__(self, timed: int) -> None:
+        """timed: how many iterations have their parts timed, which takes time itself."""
+        self.timed_iterations = timed
+        self._replaced: list[tuple[Any, str]] = []
         self.waited: list[float] = []
         """Wall seconds that every iteration spent on its evaluation, or on waiting for the one before."""
         self.iterations: list[dict[str, Clocks]] = []
@@ -64,14 +68,15 @@ class Watch(Callback):
 
     def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
         self.waited.append(seconds["evaluation"])
+        if len(self.waited) == self.timed_iterations:
+            for owner, name in self._replaced:
+                delattr(owner, name)
 
     def observe(self, trainer: loop.BlockTrainer) -> None:
         """Take the time of the methods of this trainer's members."""
         collector, evaluator = trainer.collector, trainer.evaluator
         self.path = trainer.execution.record() | {"threads": trainer.execution.threads}
         self.path["evaluations_beside_training"] = trainer.background.pays
-        self._begins(collector, "collect", self.iterations, self.begun)
-        self._begins(evaluator, "run", self.evaluations, [])
         for kept, part, owner, name in (
             (self.iterations, "policy", collector.policy, "begin"),
             (self.iterations, "policy", collector.policy, "finish"),
@@ -79,16 +84,18 @@ class Watch(Callback):
             (self.iterations, "load", collector.policy, "load"),
             (self.iterations, "noise", collector, "_noise"),
             (self.iterations, "finish", collector, "_finish"),
-            (self.iterations, "rollout", collector, "collect"),
             (self.iterations, "update", trainer.learner, "update"),
-            (self.evaluations, "whole", evaluator, "run"),
             (self.evaluations, "policy", evaluator.policy, "act"),
             (self.evaluations, "environment", evaluator.env, "step"),
         ):
             setattr(owner, name, self._timed(kept, part, getattr(owner, name)))
+            if kept is self.iterations:
+                self._replaced.append((owner, name))
+        self._begins(collector, "collect", "rollout", self.iterations, self.begun)
+        self._begins(evaluator, "run", "whole", self.evaluations, [])
 
-    def _begins(self, owner: Any, name: str, kept: list[dict[str, Clocks]], begun: list[Clocks]) -> None:
-        method = getattr(owner, name)
+    def _begins(self, owner: Any, name: str, part: str, kept: list[dict[str, Clocks]], begun: list[Clocks]) -> None:
+        method = self._timed(kept, part, getattr(owner, name))
 
         def call(*arguments: Any) -> Any:
             begun.append(Clocks.now())
@@ -128,7 +135,7 @@ def measure(cell: str, seeds: int, interval: int, threads: int, mode: str, devic
     interval = interval or paper.evaluation_interval
     size, iterations = paper.rollout_length * paper.rollout_threads, 2 * interval + 2
     plan = resolve(Cell.parse(cell), {"total_steps": iterations * size, "evaluation_interval": interval})
-    watch = Watch()
+    watch = Watch(timed=interval + 1)
 
     class Observed(loop.BlockTrainer):
         def prepare(self) -> None:
@@ -152,7 +159,7 @@ def measure(cell: str, seeds: int, interval: int, threads: int, mode: str, devic
 
 def report_of(watch: Watch, steps: int, clock: str) -> dict[str, Any]:
     """Medians by one of the clocks. steps: lock-steps of a rollout."""
-    iterations = by(clock, watch.iterations)
+    iterations = by(clock, watch.iterations[: watch.timed_iterations])
     for seconds in iterations:
         seconds["bookkeeping"] = seconds["rollout"] - sum(seconds[part] for part in (*PARTS, *ENDS))
     once = medians(iterations)

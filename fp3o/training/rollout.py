@@ -79,6 +79,7 @@ class Collector:
         # Views as NumPy arrays, time first: a small write takes a third of the time of a tensor's.
         self._frames = {name: x.numpy().swapaxes(0, 1) for name, x in self._buffers.items()}
         self.keep = np.zeros((self.replicas, self.slots), np.float32)  # 0: the step to come starts an episode
+        self._all_continue = np.ones_like(self.keep)
         critic_hidden = (self.replicas, spec.agents, self.slots, hidden)
         self.critic_hidden = torch.zeros(critic_hidden, device=learner.device) if settings.recurrent else None
 
@@ -93,6 +94,8 @@ class Collector:
         limits: list[Limit] = []
         broken: dict[int, str] = {}
         snapshot = env.snapshot()
+        frames["keep"][0] = self.keep
+        frames["continues"][:] = 1
         for time in range(self.settings.rollout_length):
             policy.begin(snapshot, self.keep, noise[time], time)
             frames["observation"][time] = snapshot.observation.reshape(shape)
@@ -101,7 +104,6 @@ class Collector:
             if snapshot.available is not None:
                 frames["available"][time] = snapshot.available.reshape(shape)
             frames["alive"][time] = snapshot.alive.reshape(shape[:3])
-            frames["keep"][time] = self.keep
             location, action = policy.finish()
             frames["location"][time] = location
             frames["action"][time] = action
@@ -111,14 +113,18 @@ class Collector:
             transition = env.step(actions)
             snapshot = transition.snapshot
             frames["reward"][time] = transition.reward.reshape(shape[:3])
+            self.keep = self._all_continue
+            if transition.final is None:  # no episode ended
+                continue
             self.keep = (~(transition.terminated | transition.truncated)).reshape(shape[:2]).astype(np.float32)
             frames["continues"][time] = self.keep
             for episode in transition.episodes:
                 episodes[episode.slot // self.slots].append(episode)
-            if not self.settings.time_limit_is_terminal and transition.final is not None:
+            if not self.settings.time_limit_is_terminal:
                 cut = np.flatnonzero(transition.truncated & ~transition.terminated)
                 final = transition.final.state if self._sees_state else transition.final.observation
                 limits.append(Limit(time, cut, final[cut].copy()))
+        frames["keep"][1:] = frames["continues"][:-1]
         rollout = self._finish(snapshot, limits)
         for replica in np.flatnonzero(~np.isfinite(frames["reward"]).all((0, 2, 3))):
             broken.setdefault(int(replica), "reward")
