@@ -115,7 +115,7 @@ class BlockTrainer:
         self.env = make(cell.domain, cell.task, slots, threads=threads, options=plan.options)
         try:
             check_agents(plan, self.env.spec.agents)
-            memory.check(plan, self.env.spec, replicas, execution.device)
+            memory.check(plan, self.env.spec, replicas, execution.device, execution.mode == "graph")
         except UserError:
             self.env.close()
             raise

@@ -26,6 +26,10 @@ from fp3o.training.step import Compiler
 from fp3o.training.update import EVALUATION_ROWS
 
 ALIGNMENT = 16  # bytes; more than any element needs
+# Numbers of a replica's rollout from which critics with GRUs compute at once; several times as many are in memory
+# meanwhile. Of SMAC's maps only bane_vs_bane has more, 94 million. A constant, so that results do not depend on a
+# machine's memory, and of one replica, so that they do not depend on how many there are.
+PIECE = 1 << 24
 
 
 class Packed:
@@ -220,7 +224,7 @@ class Scan:
         times, (replicas, owners, each, slots) = self.steps, self._folded
         self._load(layers)
         inputs = self._inputs.view(times + 1, *self._folded, -1)
-        length = max(1, EVALUATION_ROWS // slots)
+        length = max(1, min(EVALUATION_ROWS // slots, PIECE // state[0, 0].numel()))
         for into, part in zip(inputs[:times].split(length), state.split(length, 1), strict=True):
             into.copy_(self._gate_inputs(layers, part))
         inputs[times:] = self._gate_inputs(layers, last[:, None])

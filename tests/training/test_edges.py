@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from short_runs import documents, train
 
 from fp3o.config import Cell, Settings, algorithms, option_names, resolve, setting_names
@@ -130,6 +131,19 @@ def test_the_estimate_is_near_what_was_measured(rows: int, measured: float) -> N
     plan = resolve(Cell.parse(BANE), {"slice_rows": rows, "evaluation_episodes": 1, "final_episodes": 1})
     total = memory.PROCESS + sum(memory.estimate(plan, env.spec, 5).values())
     assert 0.9 * measured < total / memory.GIB < 1.3 * measured
+
+
+def test_a_gpu_holds_the_rollout_twice_where_steps_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make("smac", "bane_vs_bane", 1)
+    plan = resolve(Cell.parse(BANE))
+    parts = memory.estimate(plan, env.spec, 5)
+    once = memory.PROCESS + sum(parts.values()) - parts["environments"] + memory.valuing(plan, env.spec, 5)
+    gpu = SimpleNamespace(total_memory=once + parts["rollout"] // 2)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 1 << 62)
+    memory.check(plan, env.spec, 5, "cuda")
+    with pytest.raises(UserError, match=r"for 5 seeds side by side and the GPU has .*; most of it for rollout"):
+        memory.check(plan, env.spec, 5, "cuda", replayed=True)
 
 
 @pytest.mark.parametrize(

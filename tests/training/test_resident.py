@@ -24,6 +24,7 @@ from fp3o.envs import make
 from fp3o.envs.interface import Episode, slot_seeds
 from fp3o.errors import UserError
 from fp3o.networks.sharing import sharing
+from fp3o.networks.stacked import gate_inputs
 from fp3o.runs.interrupt import Interrupted
 from fp3o.training import execution, graphs, loop, resident
 from fp3o.training.allocator import no_garbage_collection
@@ -106,6 +107,22 @@ def test_a_rollout_is_that_of_the_plain_policy(cell: str) -> None:
     assert plain[1]["keep"].unique().tolist() == [0.0, 1.0]
     assert plain[1]["hidden_critic"].abs().max() > 100 * TOLERANCE
     assert (plain[1]["value"] - plain[0]["value"]).abs().max() > 100 * TOLERANCE
+
+
+def test_values_in_pieces_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last piece shorter than the others."""
+    plan = plan_of(SPREAD)
+    whole = rollouts(Play(plan, PLAIN))
+    pieces: list[int] = []
+    def counted(layers: dict[str, Tensor], rows: Tensor) -> Tensor:
+        pieces.append(rows.numel())
+        return gate_inputs(layers, rows)
+
+    monkeypatch.setattr(resident, "gate_inputs", counted)
+    monkeypatch.setattr(resident, "PIECE", 7 * whole[0]["state"][0, 0].numel())
+    agree(whole, rollouts(Play(plan, PLAIN)))
+    step = whole[0]["state"][:, 0].numel()
+    assert pieces == [7 * step, 7 * step, 6 * step, step] * 2
 
 
 class Recorded:
