@@ -6,7 +6,7 @@
 The data is in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/suites/ (which cells, which seeds).
 """
 
-from fp3o.config.cells import Cell, Row, algorithm_colour, algorithm_title, memory_mib
+from fp3o.config.cells import Cell, Row, algorithm_colour, algorithm_title, gpu_mib, memory_mib
 from fp3o.config.differences import Change, changes
 from fp3o.config.resolution import (
     PROTOCOL,
@@ -60,6 +60,7 @@ __all__ = [
     "checkout",
     "data_root",
     "domains",
+    "gpu_mib",
     "load_suite",
     "memory_mib",
     "option_names",

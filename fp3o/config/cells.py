@@ -128,6 +128,16 @@ class Cell:
 
 def memory_mib(cell: Cell) -> int:
     """Main memory (MiB) that training five seeds of the cell takes. For schedulers; decides no number of a run."""
+    return _measured(cell, "memory_mib")
+
+
+def gpu_mib(cell: Cell) -> int:
+    """Memory of a GPU (MiB) that it takes, context and cached blocks included; else as `memory_mib`."""
+    return _measured(cell, "gpu_mib")
+
+
+def _measured(cell: Cell, key: str) -> int:
+    """What tasks.yaml says about the cell's task, or else about its domain."""
     domain = catalogue()["domains"][cell.domain]
     task = (domain["tasks"] or {}).get(cell.task) or {}
-    return int(task.get("memory_mib", domain.get("memory_mib", UNMEASURED_MIB)))
+    return int(task.get(key, domain.get(key, UNMEASURED_MIB)))

@@ -14,6 +14,8 @@ from fp3o.fields import Declared, declared, shown
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 """Tasks and variants are parts of folder names."""
+MEMORY = ("memory_mib", "gpu_mib")
+"""What a task, or all tasks of a domain, were measured to take."""
 MOST_MEMORY = 1 << 20
 """MiB: a tebibyte."""
 
@@ -44,7 +46,7 @@ class _Check:
     def domain(self, name: str, entry: object) -> Collection[str]:
         """The names of its tasks."""
         place = f"domains/{name}"
-        own = self.mapping(entry, place, ("settings", "options", "tasks", "free_tasks", "memory_mib"))
+        own = self.mapping(entry, place, ("settings", "options", "tasks", "free_tasks", *MEMORY))
         if not isinstance(own.get("free_tasks", False), bool):
             raise self.error(f"{place}/free_tasks", f"is {shown(own['free_tasks'])}; allowed: true, false")
         self.memory(own, place)
@@ -57,7 +59,7 @@ class _Check:
         for task, value in tasks.items():
             here = f"{place}/tasks/{task[:80]}"
             self.name(task, here)
-            parts = self.mapping(value, here, ("settings", "options", "sharing", "memory_mib"))
+            parts = self.mapping(value, here, ("settings", "options", "sharing", *MEMORY))
             self.memory(parts, here)
             self.values(parts.get("settings", {}), f"{here}/settings", declared(Settings))
             self.values(parts.get("options", {}), f"{here}/options", declared(OPTIONS[name]))
@@ -90,9 +92,10 @@ class _Check:
     # --- Pieces -----------------------------------------------------------------------------------------------------
 
     def memory(self, entry: Mapping[str, Any], place: str) -> None:
-        value = entry.get("memory_mib", 1)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_MEMORY:
-            raise self.error(f"{place}/memory_mib", f"is {shown(value)}; allowed: 1 to {MOST_MEMORY}")
+        for key in MEMORY:
+            value = entry.get(key, 1)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_MEMORY:
+                raise self.error(f"{place}/{key}", f"is {shown(value)}; allowed: 1 to {MOST_MEMORY}")
 
     def by_name(self, value: object, place: str, names: Collection[str], fields: Mapping[str, Declared]) -> None:
         for name, values in self.mapping(value, place, names).items():

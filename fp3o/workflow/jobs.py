@@ -1,18 +1,19 @@
 """Run one command as a job of the workflow: `python -m fp3o.workflow.jobs --log FILE [--gpus LIST] -- COMMAND…`.
 
 It does two things that Snakemake does not:
-- choose the GPU of a job: a GPU slot is a file lock, and a device may have several slots (Snakemake decides how many
-  jobs run at once);
+- choose the GPU of a job: a GPU slot is a file lock, a device may have several slots, and a job may take several of one
+  device (Snakemake decides how many jobs run at once);
 - keep the logs of earlier attempts when a job is retried: Snakemake then deletes FILE, a hard link to FILE.all.
 
 The process then replaces itself by the command (exec), so that signals reach the command directly. The command inherits
-the lock, and the kernel frees it, however the command ends.
+the locks, and the kernel frees them, however the command ends.
 """
 
 from __future__ import annotations
 
 import argparse
 import fcntl
+import itertools
 import os
 import re
 import shlex
@@ -60,33 +61,50 @@ def allocation() -> str:
     return next((f"{name}-{os.environ[name]}-" for name in ALLOCATIONS if os.environ.get(name)), "")
 
 
-def take_slot(names: Sequence[str], per_device: int, exclusive: bool) -> str | None:
-    """Lock a free GPU slot (exclusive: all of them) until this process ends, and return its device's name.
+def take_slot(names: Sequence[str], per_device: int, exclusive: bool, slots: int = 1) -> str | None:
+    """Lock so many free slots of one GPU (exclusive: all of all) until this process ends, and return its device's name.
 
     None: there is nothing to choose, as there are no devices, or the cluster has given this job a single one. Snakemake
-    starts no more jobs than there are slots, so that this waits only for another sweep of the same user. Inside a
-    cluster job the locks are the job's own: other jobs' devices may have the same numbers.
+    starts no more jobs than there are slots, so that this waits only for another sweep of the same user, or while the
+    free slots are spread over several devices; it holds none while it waits. Inside a cluster job the locks are the
+    job's own: other jobs' devices may have the same numbers.
     """
     inside = allocation()
     if not names or (inside and len(devices("auto")) <= 1):
         return None
-    # In this order every device gets one job before any device gets two.
-    slots = [
-        (slot_folder() / f"{inside}{name}.{k}".replace("/", "_"), name) for k in range(per_device) for name in names
-    ]
+    paths = {
+        name: [slot_folder() / f"{inside}{name}.{k}".replace("/", "_") for k in range(per_device)] for name in names
+    }
     if exclusive:
-        for path, _ in slots:
+        for path in itertools.chain.from_iterable(paths.values()):
             fcntl.flock(_inheritable(path), fcntl.LOCK_EX)
         return names[0]
+    wanted = max(1, min(slots, per_device))
     while True:
-        for path, name in slots:
-            descriptor = _inheritable(path)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return name
-            except BlockingIOError:
-                os.close(descriptor)
+        # In this order every device gets one job before any device gets two.
+        for most in range(wanted, per_device + 1):
+            for name in names:
+                if _lock_free(paths[name][:most], wanted):
+                    return name
         time.sleep(POLL_SECONDS)
+
+
+def _lock_free(paths: Sequence[Path], wanted: int) -> bool:
+    """Lock so many of the files, the first that are free; none if fewer are."""
+    held: list[int] = []
+    for path in paths:
+        descriptor = _inheritable(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            continue
+        held.append(descriptor)
+        if len(held) == wanted:
+            return True
+    for descriptor in held:
+        os.close(descriptor)
+    return False
 
 
 def _inheritable(path: Path) -> int:
@@ -117,10 +135,12 @@ def attempts(log: Path) -> int:
     return sum(line.startswith(HEADER) for line in lines(log))
 
 
-def exec_with_log(command: Sequence[str], log: Path, gpus: str, per_device: int, exclusive: bool) -> NoReturn:
-    """Take a GPU slot, then replace this process by the command, its output appended to the log."""
+def exec_with_log(
+    command: Sequence[str], log: Path, gpus: str, per_device: int, exclusive: bool, slots: int
+) -> NoReturn:
+    """Take the slots of a GPU, then replace this process by the command, its output appended to the log."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    device = "" if gpus == "none" else take_slot(devices(gpus), per_device, exclusive)
+    device = "" if gpus == "none" else take_slot(devices(gpus), per_device, exclusive, slots)
     if device is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
     place = f" on GPU {device}" if device else ""
@@ -143,11 +163,12 @@ def main() -> None:
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--gpus", default="auto")
     parser.add_argument("--per-gpu", type=int, default=1)
+    parser.add_argument("--slots", type=int, default=1, help="how many of a device's slots the command takes")
     parser.add_argument("--exclusive", action="store_true", help="hold every slot: nothing else runs on the devices")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    exec_with_log(command, arguments.log, arguments.gpus, arguments.per_gpu, arguments.exclusive)
+    exec_with_log(command, arguments.log, arguments.gpus, arguments.per_gpu, arguments.exclusive, arguments.slots)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def test_a_misspelt_key_is_named_with_its_place(load: Load) -> None:
     old = "ant-2x4:\n        settings:"
     assert refused(load, TASKS, old, old.replace("settings", "setings")) == (
         "unknown key 'setings' in benchmarks/tasks.yaml, domains/mamujoco/tasks/ant-2x4; "
-        "allowed: settings, options, sharing, memory_mib"
+        "allowed: settings, options, sharing, memory_mib, gpu_mib"
     )
 
 
@@ -77,6 +77,9 @@ def test_a_misspelt_key_is_named_with_its_place(load: Load) -> None:
         ("epochs: 5 #", "epochs: 1" + "0" * 300 + " #", ["epochs = about 10^", "1 … 10000"]),
         ("free_tasks: true", "free_tasks: perhaps", ["free_tasks", "true, false"]),
         ("memory_mib: 6500", "memory_mib: 6.5 GiB", ["bane_vs_bane/memory_mib", "allowed: 1 to"]),
+        ("gpu_mib: 13900", "gpu_mib: 13.9 GB", ["bane_vs_bane/gpu_mib", "allowed: 1 to"]),
+        ("gpu_mib: 1450", "gpu_mib: 0", ["domains/mamujoco/gpu_mib is 0", "allowed: 1 to"]),
+        ("gpu_mib: 1450", "gpu_mb: 1450", ["unknown key 'gpu_mb'", "domains/mamujoco", "gpu_mib"]),
         ("          full: {total_steps: 8", "          fulll: {total_steps: 8", ["'fulll'", "by-type"]),
         (
             "          3s5z: {epochs: 8",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
+from fake_gpus import ASKED, device, fake_nvidia_smi
 from harness import ROOT, Checkout
 
 from fp3o import config
+from fp3o.workflow import machine
 
 
 @pytest.fixture
@@ -81,6 +85,18 @@ def test_jobs_that_read_many_runs_are_a_line_each(trained: Checkout) -> None:
     told = set(re.findall(r"^Job \d+: (.*)$", text, re.MULTILINE))
     assert {"table table-mamujoco", "figure reproduction-forest", "report", "manifest of the runs"} <= told
     assert "run.json" not in text
+
+
+def test_jobs_get_the_slots_that_hold_them(full: Checkout, tmp_path: Path) -> None:
+    fake_nvidia_smi(tmp_path / "smi", [device(0, 143_771), device(1, 24_564)])
+    path = os.pathsep.join([str(tmp_path / "smi"), full.environment["PATH"]])
+    table = "results/paper/tables/table-smac.csv"
+    text = full.snakemake("-n", "-p", table, "--config", "gpus=0,1", PATH=path).stdout
+    given = re.findall(r"--per-gpu 4 --slots (\d) --log \S+ -- fp3o train smac/(\w+)/", text)
+    assert {task: int(slots) for slots, task in given}.items() >= {"bane_vs_bane": 3, "3s5z": 1}.items()
+    shares = {tuple(map(int, found)) for found in re.findall(r"device_slots=(\d), device_share=(\d+)", text)}
+    assert shares == {(1, machine.WHOLE // 8), (3, 3 * machine.WHOLE // 8)}
+    assert len((tmp_path / "smi" / ASKED).read_text().splitlines()) == 1
 
 
 def test_training_rules_have_nothing_attached_that_could_start_them_again() -> None:

@@ -1,4 +1,5 @@
 # Names and helpers of all rules; nothing is decided here that fp3o does not decide, and nothing is written.
+import functools
 import os
 import re
 import shlex
@@ -147,6 +148,20 @@ def memory_mb(wildcards, attempt):
 
 def memory_share(wildcards, attempt):
     return machine.memory_share(machine.needed_mb(wildcards.cell, attempt), MEMORY_MB)
+
+
+@functools.cache
+def gpu_mb():
+    """Asked for when a job is planned, and once: nvidia-smi may take seconds."""
+    return machine.device_mb(GPUS)
+
+
+def device_slots(wildcards, attempt):
+    return machine.device_slots(machine.needed_gpu_mb(wildcards.cell, attempt), gpu_mb(), config["jobs_per_gpu"])
+
+
+def device_share(wildcards, attempt):
+    return machine.device_share(device_slots(wildcards, attempt), len(GPUS), config["jobs_per_gpu"])
 
 
 def artefacts_of_what_exists(wildcards):

@@ -4,6 +4,7 @@
 # Commands are made when a job starts, so they may use names of this file, but no variable of a loop.
 CELLS = "|".join(re.escape(resolved.cell.id) for resolved, _ in planned)
 TRAINED = f"{{wildcards.cell:q}} --suite {SUITE_ARGUMENT} --seeds {{wildcards.seeds}} --digest {{wildcards.digest}}"
+TRAIN = f"{JOB} --slots {{resources.device_slots}} --log {{log:q}} -- fp3o train {TRAINED} --threads {{threads}}"
 # Both write to the log; what fails leaves its exit code there.
 MARK = (
     f" && {PYTHON} -m fp3o.workflow.blocks {TRAINED} --mark {{output:q}} >> {{log:q}} 2>&1"
@@ -25,9 +26,10 @@ rule train:
     resources:
         mem_mb=memory_mb,
         memory_share=memory_share,
-        device_share=machine.device_share(len(GPUS), config["jobs_per_gpu"]),
+        device_slots=device_slots,
+        device_share=device_share,
     shell:
-        f"{JOB} --log {{log:q}} -- fp3o train {TRAINED} --threads {{threads}}{RETRAIN_OPTION}{MARK}"
+        f"{TRAIN}{RETRAIN_OPTION}{MARK}"
 
 
 # Finished runs again: `fp3o rerun`.
@@ -44,6 +46,7 @@ rule retrain:
     resources:
         mem_mb=memory_mb,
         memory_share=memory_share,
-        device_share=machine.device_share(len(GPUS), config["jobs_per_gpu"]),
+        device_slots=device_slots,
+        device_share=device_share,
     shell:
-        f"{JOB} --log {{log:q}} -- fp3o train {TRAINED} --threads {{threads}} --replace{MARK}"
+        f"{TRAIN} --replace{MARK}"
