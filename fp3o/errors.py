@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 class UserError(ValueError):
@@ -13,6 +13,16 @@ def unknown(kind: str, name: object, allowed: Iterable[object], where: str = "")
     """`unknown(…)` reads: unknown task 'ant' in mamujoco/…; allowed: ant-2x4, …"""
     place = f" in {where}" if where else ""
     return UserError(f"unknown {kind} {str(name)!r}{place}; allowed: {', '.join(str(a) for a in allowed)}")
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, the one it was raised from, and so on: compilers and threads wrap what happened to them."""
+    seen: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in seen:
+        seen.append(link)
+        yield link
+        link = link.__cause__ or link.__context__
 
 
 def first_of(names: Sequence[object], most: int = 5) -> str:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 from command import call
 from run_files import run_document
 
@@ -222,6 +223,45 @@ def test_disks_are_one_line(
     assert shown.startswith("fp3o: ")
     assert shown.count("\n") == 1
     assert message in shown
+
+
+FULL = (
+    "CUDA out of memory. Tried to allocate 1.55 GiB. GPU 0 has a total capacity of 139.80 GiB of which 1.50 GiB is "
+    "free. Process 7 has 11.20 GiB memory in use."
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "sizes"),
+    [
+        (torch.OutOfMemoryError(FULL), " (139.80 GiB in all, 1.50 GiB free)"),
+        (wrapped(torch.OutOfMemoryError(FULL)), " (139.80 GiB in all, 1.50 GiB free)"),
+        (torch.OutOfMemoryError("Allocation on device"), ""),
+        (RuntimeError("CUDA error: out of memory\nCompile with `TORCH_USE_CUDA_DSA`"), ""),
+        (RuntimeError("Triton Error [CUDA]: out of memory"), ""),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), ""),
+    ],
+)
+def test_a_full_gpu_is_one_line_and_how_to_go_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    sizes: str,
+) -> None:
+    replace_loop(monkeypatch, raising(error))
+    assert call("train", CELL, "--seeds", "0", "--out", str(tmp_path)) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"fp3o: the GPU's memory is full{sizes}; train fewer cells on it at once (snakemake: --config jobs_per_gpu=…), "
+        "or on the CPU (--device cpu)",
+        f"resume with: fp3o train {CELL} --seeds 0 --out {tmp_path}",
+    ]
+
+
+def test_a_full_main_memory_is_no_full_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_loop(monkeypatch, raising(RuntimeError("DefaultCPUAllocator: can't allocate memory")))
+    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+        cli.main(["train", CELL, "--out", str(tmp_path)])
 
 
 def test_paths_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

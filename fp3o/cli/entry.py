@@ -18,6 +18,7 @@ from fp3o.cli.arguments import load_imports
 from fp3o.cli.checks import check_algorithm, check_env, doctor
 from fp3o.cli.evaluate import evaluate
 from fp3o.cli.go_on import continue_
+from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
 from fp3o.cli.render import render
 from fp3o.cli.show import show
@@ -53,7 +54,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point: a mistake of the user is one line and exit code 2, an interruption 128 + signal."""
+    """Entry point: a mistake of the user, or a full disk or GPU, is exit code 2; an interruption 128 + signal."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     code: int | None
     try:
@@ -73,9 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = getattr(error, "exit_code", 128 + signal.SIGINT)
     except Exception as error:
         code = getattr(error, "exit_code", None)
+        resume = f"resume with: {shlex.join(['fp3o', *given])}"
         if code is not None:
-            print(f"fp3o: {error}", file=sys.stderr)
-            print(f"resume with: {shlex.join(['fp3o', *given])}", file=sys.stderr)
+            print(f"fp3o: {error}\n{resume}", file=sys.stderr)
+        elif full := full_gpu(error):
+            print(f"fp3o: {full}\n{resume}", file=sys.stderr)
+            code = 2
         elif trouble := disk_trouble(error):
             print(f"fp3o: {trouble}", file=sys.stderr)
             code = 2

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fp3o.errors import UserError
+from fp3o.errors import UserError, causes
 
 _DISK_TROUBLE = {
     errno.ENOSPC: "the disk is full",
@@ -45,10 +45,7 @@ def disk_trouble(error: BaseException) -> str | None:
 
     Compilers and simulators write to the temporary folder, and their errors only quote the system's message.
     """
-    seen: list[BaseException] = []
-    link: BaseException | None = error
-    while link is not None and link not in seen:
-        seen.append(link)
+    for link in causes(error):
         full = isinstance(link, OSError) and link.errno in _NO_ROOM
         if full or "No space left on device" in str(link) or "No usable temporary directory" in str(link):
             return (
@@ -57,7 +54,6 @@ def disk_trouble(error: BaseException) -> str | None:
             )
         if isinstance(link, OSError) and link.filename is not None and link.errno in _DISK_TROUBLE:
             return f"cannot use {_shown(link.filename)}: {_DISK_TROUBLE[link.errno]}"
-        link = link.__cause__ or link.__context__
     return None
 
 
