@@ -114,6 +114,7 @@ def test_values_in_pieces_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch
     plan = plan_of(SPREAD)
     whole = rollouts(Play(plan, PLAIN))
     pieces: list[int] = []
+
     def counted(layers: dict[str, Tensor], rows: Tensor) -> Tensor:
         pieces.append(rows.numel())
         return gate_inputs(layers, rows)
