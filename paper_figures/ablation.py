@@ -42,8 +42,8 @@ def draw(request: Request) -> None:
             here = of_row[place]
             rows += [row for cell in here for row in draw_curve(axes, cell)]
             axes.set_title("\n".join([row_title(place), *difference(here)]))
-            note_missing(axes, here)
             show_late(axes, here)
+            note_missing(axes, here)
     label_axes(grid, filled, [[scoring_of(place.domain).metric for place in line] for line in layout])
     joint_legend(figure, [axes for line in grid for axes in line])
     said = [NOTE] if any(difference(here) for here in of_row.values()) else []

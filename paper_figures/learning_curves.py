@@ -43,8 +43,8 @@ def draw(request: Request) -> None:
             axes.set_visible(bool(here))
             if here:
                 rows += [row for cell in here for row in draw_curve(axes, cell)]
-                note_missing(axes, here)
                 show_late(axes, here)
+                note_missing(axes, here)
     label_axes(grid, filled, [[scoring_of(place.domain).metric for place in line] for line in layout])
     joint_legend(figure, [axes for line in grid for axes in line])
     save(figure, request.out, CURVE_HEADER, rows, cells, caption(cells))

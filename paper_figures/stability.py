@@ -51,8 +51,8 @@ def draw(request: Request) -> None:
         ]
     left.set_title(row_title(Cell.of(cells[0].cell).row))
     right.set_title("deviation over seeds")
-    note_missing(left, cells)
     show_late(left, cells)
+    note_missing(left, cells)
     if not right.lines:
         empty(right, text=f"no cell with {FEWEST_SEEDS} seeds")
     metric = METRIC_NAMES[scoring_of(cells[0].cell).metric]

@@ -20,7 +20,7 @@ from fp3o.report.page import figures_of, page
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
-from paper_figures.drawing import COLUMN, WIDTH, empty, label_axes, panels
+from paper_figures.drawing import COLUMN, WIDTH, empty, label_axes, note_missing, panels
 
 ARTEFACTS = [artefact for artefact in config.load_suite("paper").artefacts if artefact.kind == "figure"]
 FIGURES = [artefact.name for artefact in ARTEFACTS]
@@ -241,6 +241,21 @@ def test_where_the_plan_departs_from_the_paper_its_value_is_left_out(suite: str,
     empty(axes, [cells[f"{CHEETAH}/fp3o"]])
     plt.close(figure)
     assert axes.texts[0].get_text() == ("not run; paper:\nFP3O 4128.3 ± 366.9" if suite == "paper" else "not run")
+
+
+@pytest.mark.parametrize(("end", "at_the_top"), [(0.0, True), (95.0, False)])
+def test_what_was_not_run_is_named_where_no_curve_ends(end: float, at_the_top: bool, tmp_path: Path) -> None:
+    cells = SuiteRuns(config.load_suite("preview"), tmp_path).cells
+    figure, axes = plt.subplots()
+    axes.plot([0.0, 1.0], [50.0, end])
+    axes.set_ylim(-3, 103)
+    note_missing(axes, [cells[f"smac/corridor/full/{name}"] for name in ("happo", "ippo")])
+    (text,) = axes.texts
+    box = text.get_window_extent().transformed(axes.transAxes.inverted())
+    plt.close(figure)
+    assert text.get_text() == "not run: HAPPO, IPPO"
+    assert box.y0 > 0.9 if at_the_top else box.y1 < 0.1
+    assert box.x1 < 1.0
 
 
 def test_steps_stand_under_the_lowest_panel_with_data(drawn: Drawn) -> None:
