@@ -1,0 +1,80 @@
+"""Do policies on SMAC win because the embedded engine's enemies do not help each other? One line per run.
+
+    python benchmarks/fidelity/unaided.py RUN … [--battles 128]
+
+In the game a unit that is hit calls its friends; in the engine it hits back alone. Final policies of finished runs play
+battles as the engine is, and battles in which, after every step that hurts an enemy, all enemies without a target are
+sent at the nearest agent: more help than the game gives. `idle` is the share of living enemies without a target at the
+end of such steps, in battles as the engine is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp3o import Run
+from fp3o.envs.interface import slot_seeds
+from fp3o.envs.smac.embedded import EmbeddedBattles
+from fp3o.envs.smac.scenarios import SCENARIOS
+
+
+class Outcome(NamedTuple):
+    """Shares of battles won, and of living enemies without a target when one of them is hurt."""
+
+    won: float
+    idle: float
+
+
+def play(run: Run, task: str, battles: int, helped: bool) -> Outcome:
+    """Every battle once, with the policies' most likely actions."""
+    env = EmbeddedBattles(SCENARIOS[task], battles, auto_reset=False)
+    agents, state, team = env.spec.agents, env.battles, run.team()
+    allied, hostile = slice(agents), slice(agents, None)
+    snapshot, memory = env.reset(slot_seeds(0, "unaided", battles)), None
+    won, over = np.zeros(battles, bool), np.zeros(battles, bool)
+    idle = living = 0
+    while not over.all():
+        actions, memory = team.act(snapshot.observation, memory, snapshot.available)
+        before = vigour(env, hostile)
+        transition = env.step(actions)
+        snapshot = transition.snapshot
+        hurt = (vigour(env, hostile) < before).any(1) & ~over
+        alive, targets = state.alive[hurt, hostile], state.target[hurt, hostile]
+        free = alive & (targets < 0)
+        idle, living = idle + int(free.sum()), living + int(alive.sum())
+        if helped:
+            x, y = (position[hurt, hostile, None] - position[hurt, None, allied] for position in (state.x, state.y))
+            distance = np.where(state.alive[hurt, None, allied], np.hypot(x, y), np.inf)
+            state.target[hurt, hostile] = np.where(free, distance.argmin(2), targets)
+        for episode in transition.episodes:
+            won[episode.slot], over[episode.slot] = bool(episode.won), True
+    return Outcome(float(won.mean()), idle / max(living, 1))
+
+
+def vigour(env: EmbeddedBattles, units: slice) -> NDArray[np.float32]:
+    """Health and shield."""
+    return env.battles.health[:, units] + env.battles.shield[:, units]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", type=Path, nargs="+", help="folders with run.json and checkpoint")
+    parser.add_argument("--battles", type=int, default=128)
+    asked = parser.parse_args()
+    for folder in asked.runs:
+        run = Run(folder)
+        domain, task, *_ = run.cell.split("/")
+        if domain != "smac":
+            parser.error(f"{folder} is a run of {domain}; allowed: smac")
+        plain, helped = (play(run, task, asked.battles, aid) for aid in (False, True))
+        shares = f"won {plain.won:.3f}, helped {helped.won:.3f}, idle {plain.idle:.2f}"
+        print(f"{run.cell} {folder.name}: {shares}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
