@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fp3o import Run
 from fp3o.envs.interface import slot_seeds
 from fp3o.envs.smac.embedded import EmbeddedBattles
-from fp3o.envs.smac.scenarios import SCENARIOS
+from fp3o.errors import UserError
 
 
 class Outcome(NamedTuple):
@@ -30,9 +30,11 @@ class Outcome(NamedTuple):
     idle: float
 
 
-def play(run: Run, task: str, battles: int, helped: bool) -> Outcome:
+def play(run: Run, battles: int, helped: bool) -> Outcome:
     """Every battle once, with the policies' most likely actions."""
-    env = EmbeddedBattles(SCENARIOS[task], battles, auto_reset=False)
+    env = run.make_env(battles, auto_reset=False)
+    if not isinstance(env, EmbeddedBattles):
+        raise UserError(f"{run.cell} is not played by the embedded engine; allowed: runs of smac that are")
     agents, state, team = env.spec.agents, env.battles, run.team()
     allied, hostile = slice(agents), slice(agents, None)
     snapshot, memory = env.reset(slot_seeds(0, "unaided", battles)), None
@@ -66,14 +68,14 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+", help="folders with run.json and checkpoint")
     parser.add_argument("--battles", type=int, default=128)
     asked = parser.parse_args()
-    for folder in asked.runs:
-        run = Run(folder)
-        domain, task, *_ = run.cell.split("/")
-        if domain != "smac":
-            parser.error(f"{folder} is a run of {domain}; allowed: smac")
-        plain, helped = (play(run, task, asked.battles, aid) for aid in (False, True))
-        shares = f"won {plain.won:.3f}, helped {helped.won:.3f}, idle {plain.idle:.2f}"
-        print(f"{run.cell} {folder.name}: {shares}", flush=True)
+    try:
+        for folder in asked.runs:
+            run = Run(folder)
+            plain, helped = (play(run, asked.battles, aid) for aid in (False, True))
+            shares = f"won {plain.won:.3f}, helped {helped.won:.3f}, idle {plain.idle:.2f}"
+            print(f"{run.cell} {folder.name}: {shares}", flush=True)
+    except UserError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":
