@@ -35,7 +35,7 @@ PARTS = ("policy", "environment")  # of a lock-step; the rest of it is bookkeepi
 ENDS = ("load", "noise", "finish")  # of a rollout: parameters to the policy, drawing noise, values and upload
 SEEDS = 5
 # Steps per second and seed by the wall clock, at least: of so many seeds with the cell's own interval, on one H200 with
-# 16 cores, simulators on as many threads (--threads 16), nothing else running.
+# 16 cores, nothing else running.
 TARGETS = {"mamujoco/halfcheetah-6x1/full/fp3o": 11_000, "smac/3s5z/full/fp3o": 9_000}
 
 
@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--cell", default="mamujoco/halfcheetah-6x1/full/fp3o")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--interval", type=int, default=0, help="iterations per evaluation; 0: the cell's own")
-    parser.add_argument("--threads", type=int, default=1, help="of the simulators")
+    parser.add_argument("--threads", type=int, default=0, help="of the simulators; 0: what pays on this machine")
     parser.add_argument("--path", default="auto", choices=("auto", "eager", "compiled"))
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     asked = parser.parse_args()
