@@ -33,7 +33,7 @@ def cache_folder(package: Path) -> str:
 
     Its name has a digest of the sources, because numba does not notice a change in a function that a cached one calls.
     """
-    ours = (Path(__file__), Path(__file__).with_name("ranges.py"))
+    ours = [Path(__file__).with_name(f"{name}.py") for name in ("compiled", "intrinsics", "ranges")]
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in (*ours, *sorted(package.glob("*.py")))))
     return str(folder_for(package, f"numba-{digest.hexdigest()[:12]}", os.environ.get("NUMBA_CACHE_DIR")) or "")
 

@@ -1,7 +1,8 @@
 """Threads that share the parts of a kernel's call with the caller.
 
 Whoever is free takes the next part, the caller too: a helper that wakes up late, or waits for a processor behind other
-programs, holds nobody up. Helpers sleep between calls; the caller waits for the last part, awake for some microseconds.
+programs, holds nobody up. The caller waits for the last part, awake for some microseconds. Helpers sleep between calls,
+but not at once where this process has a thread for every processor: waking sixteen takes longer than some calls.
 """
 
 from __future__ import annotations
@@ -12,29 +13,38 @@ import os
 import threading
 from typing import Any
 
-import numba
-import numba.extending
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.envs.checks import processors
 from fp3o.envs.compiled import inner
-from fp3o.envs.ranges import INTEGER, Kernel, Ranges, ir, read, types
+from fp3o.envs.intrinsics import add, call, exchange, give_way, look, put
+from fp3o.envs.ranges import Kernel, Ranges, read, types
 
 # Places in the pool's memory, in bytes; numbers that several threads write have cache lines of their own.
 LEFT = 0
-"""Parts that nobody has taken yet; below 0 after all were taken."""
+"""Parts of the current call that nobody has taken yet, plus CALL times its number. Helpers take parts of a call only if
+they were woken for it: they have numbers up to that of its helpers."""
+CALL = 1 << 32
 UNFINISHED = 128
 """Parts that are not done, plus 1 while the caller is awake. Whoever makes it 0 wakes the caller, or is the caller."""
 REQUEST, WHAT = 256, 264
 """Of the current call: the address of `SharedRanges`' request, and the kernel's argument."""
+CALLS = 272
+"""How many there were; the number of the current one."""
+AWAKE = 280
+"""How often a helper looks for the next call before it sleeps."""
 DOORS = 384
 """Where the caller sleeps (the first) and the helpers."""
 DOOR, MUTEX, CONDITION = 256, 64, 128
-"""Bytes of a door: first whether it is open, then from these on a mutex and a condition variable (at most 64 each)."""
+"""Bytes of a door: first 0 while it is closed, else for which call it is open; then from these on a mutex and a
+condition variable (at most 64 each)."""
 MOST = 1024
 """Helpers."""
 SPINS = 20_000
 """Looks at UNFINISHED before the caller sleeps: some 10 to 50 µs."""
+LOOKS = 500
+"""Of helpers that stay awake, in between which other threads may have the processor: some 300 µs."""
 SERVE, SHARE = range(2)
 
 lock, unlock, signal, wait = (
@@ -43,90 +53,61 @@ lock, unlock, signal, wait = (
 )
 
 
-def _atomic(operation: str) -> Any:
-    """An intrinsic (address, number) that changes the integer at an address and returns what it was. Whoever sees the
-    change sees what was written before it."""
-
-    def change(_: Any, address: Any, number: Any) -> Any:
-        def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
-            place = builder.inttoptr(values[0], INTEGER.as_pointer())
-            return builder.atomic_rmw(operation, place, values[1], "seq_cst")
-
-        return types.int64(types.int64, types.int64), lower
-
-    return numba.extending.intrinsic(change)
-
-
-def _look(_: Any, address: Any) -> Any:
-    """The integer at an address."""
-
-    def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
-        return builder.load_atomic(builder.inttoptr(values[0], INTEGER.as_pointer()), "seq_cst", 8)
-
-    return types.int64(types.int64), lower
-
-
-def _call(_: Any, code: Any, table: Any, what: Any, part: Any, start: Any, stop: Any) -> Any:
-    """Call a kernel's machine code."""
-
-    def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
-        function = ir.FunctionType(INTEGER, [INTEGER] * 5)
-        return builder.call(builder.inttoptr(values[0], function.as_pointer()), values[1:])
-
-    return types.int64(*[types.int64] * 6), lower
-
-
-add, put = _atomic("add"), _atomic("xchg")
-look: Any = numba.extending.intrinsic(_look)
-call: Any = numba.extending.intrinsic(_call)
-
-
 @inner
-def wake(door: int) -> None:
-    """Open a door."""
+def wake(door: int, number: int) -> None:
+    """Open a door for a call."""
     lock(door + MUTEX)
-    put(door, 1)
+    put(door, number)
     unlock(door + MUTEX)  # before the signal: whoever wakes up takes it
     signal(door + CONDITION)
 
 
 @inner
-def sleep(door: int) -> None:
-    """Wait until a door is open, and close it."""
+def sleep(door: int) -> int:
+    """Wait until a door is open, and close it; for which call it was open."""
     lock(door + MUTEX)
-    while put(door, 0) == 0:
+    number: int = put(door, 0)
+    while number == 0:
         wait(door + CONDITION, door + MUTEX)
+        number = put(door, 0)
     unlock(door + MUTEX)
+    return number
 
 
 @inner
-def take(home: int) -> None:
-    """Do parts until all are taken."""
-    part = add(home + LEFT, -1) - 1
-    while part >= 0:
-        request = look(home + REQUEST)  # not read before a part was taken: until then it may change
-        bounds = request + 24 + 8 * part
-        call(look(request), look(request + 8), look(home + WHAT), part, look(bounds), look(bounds + 8))
-        if add(home + UNFINISHED, -1) == 1:
-            wake(home + DOORS)
-        part = add(home + LEFT, -1) - 1
+def take(home: int, worker: int, number: int) -> None:
+    """Do parts of a call until all are taken. worker: the number of this thread, 0 for the caller's."""
+    left = look(home + LEFT)
+    while left > number * CALL and left < (number + 1) * CALL:
+        if exchange(home + LEFT, left, left - 1):
+            request = look(home + REQUEST)
+            bounds = request + 16 + 8 * (left - number * CALL)
+            call(look(request), look(request + 8), look(home + WHAT), worker, look(bounds), look(bounds + 8))
+            if add(home + UNFINISHED, -1) == 1:
+                wake(home + DOORS, number)
+        left = look(home + LEFT)
 
 
 @Kernel
-def share(address: Any, what: int, part: int, start: int, stop: int) -> int:
+def share(address: Any, what: int, worker: int, start: int, stop: int) -> int:
     """SERVE: be helper `start`. SHARE a call with helpers start … stop."""
     home = read(address)[0]
     while what == SERVE:
-        sleep(home + DOORS + DOOR * start)
-        take(home)
-    parts = look(look(home + REQUEST) + 16)
+        door = home + DOORS + DOOR * start
+        for _ in range(look(home + AWAKE)):
+            if look(door) != 0:
+                break
+            give_way()
+        number = sleep(door)
+        take(home, start, number)
+    parts, number = look(look(home + REQUEST) + 16), look(home + CALLS)
     put(home + UNFINISHED, parts + 1)
-    put(home + LEFT, parts)
+    put(home + LEFT, number * CALL + parts)
     for helper in range(start, stop):
-        if look(home + LEFT) <= 0:
+        if look(home + LEFT) == number * CALL:
             break
-        wake(home + DOORS + DOOR * helper)
-    take(home)
+        wake(home + DOORS + DOOR * helper, number)
+    take(home, 0, number)
     for _ in range(SPINS):
         if look(home + UNFINISHED) == 1:
             break
@@ -154,13 +135,15 @@ class Pool:
     def _serve(self, helper: int) -> None:
         self._share.run(SERVE, helper)  # for ever; meanwhile this frame keeps the memory where the helper sleeps
 
-    def run(self, request: int, what: int, helpers: int) -> None:
+    def run(self, request: int, what: int, helpers: int, looks: int) -> None:
         with self.lock:
             while self._helpers < helpers:
                 self._helpers += 1
                 self._make_door(self._helpers)
                 threading.Thread(target=self._serve, args=(self._helpers,), daemon=True).start()
             self._memory[REQUEST // 8], self._memory[WHAT // 8] = request, what
+            self._memory[CALLS // 8] += 1
+            self._memory[AWAKE // 8] = looks
             self._share.run(SHARE, 1, 1 + helpers)
 
 
@@ -173,12 +156,13 @@ os.register_at_fork(after_in_child=pool.cache_clear)  # a forked process has the
 
 
 class SharedRanges(Ranges):
-    """A kernel with what it works on, whose calls are shared by threads. Part i, the kernel's third argument, has the
-    slots bounds[i] … bounds[i + 1]."""
+    """A kernel with what it works on, whose calls are shared by threads. Part i has the slots bounds[i] …
+    bounds[i + 1]; parts with higher numbers are begun first."""
 
     def __init__(self, kernel: Kernel, data: tuple[Any, ...], bounds: NDArray[np.int64], threads: int) -> None:
         super().__init__(kernel, data, int(bounds[-1]))
         self._bounds, self._helpers = bounds, min(threads - 1, MOST)
+        self._looks = LOOKS if threads >= processors() else 0
 
     @functools.cached_property
     def _request(self) -> NDArray[np.int64]:
@@ -192,6 +176,6 @@ class SharedRanges(Ranges):
     def share(self, what: int) -> None:
         """Run on all slots."""
         if self._helpers:
-            pool().run(self._request_address, what, self._helpers)
+            pool().run(self._request_address, what, self._helpers, self._looks)
         else:
             self.run(what)

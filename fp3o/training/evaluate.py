@@ -143,8 +143,8 @@ class Background:
     """
 
     def __init__(self, env: object, threads: int, policy: type[Policy]) -> None:
-        """env: pays if it has `own_threads`, so that two of its kind can step at once; the battle engine's step one
-        at a time. threads: of the simulators. policy: the type that acts."""
+        """env: pays if it has `own_threads`; of a training on the battle engine evaluations take 2 % of the time.
+        threads: of the simulators. policy: the type that acts."""
         own_threads = getattr(env, "own_threads", False)
         self.pays = own_threads and threads != 1 and processors() > 1
         self._warm = self._closed = False

@@ -45,14 +45,15 @@ def test_edited_sources_are_compiled_anew(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
     engine = tmp_path / "engine"
     engine.mkdir()
-    sources = (engine / "motion.py", tmp_path / "compiled.py", tmp_path / "ranges.py")
+    ours = [tmp_path / f"{name}.py" for name in ("compiled", "intrinsics", "ranges")]
+    sources = (engine / "motion.py", *ours)
     for source in sources:
         source.write_text("before")
     folders = {compiled.cache_folder.__wrapped__(engine)}
     for source in sources:
         source.write_text("after")
         folders.add(compiled.cache_folder.__wrapped__(engine))
-    assert len(folders) == 4
+    assert len(folders) == 5
 
 
 def test_engines_need_no_folder_to_write_in(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ import gymnasium
 import mujoco
 import numpy as np
 import pytest
+from mujoco import batch
 from numpy.typing import NDArray
 
 from fp3o.envs.domains import OPTIONS, REVISIONS
 from fp3o.envs.interface import Transition, episode_generator, slot_seeds
-from fp3o.envs.mamujoco import MamujocoBatch, make, models, task_names
+from fp3o.envs.mamujoco import MamujocoBatch, engine, make, models, task_names
 from fp3o.envs.mamujoco.bodies import find
 from fp3o.envs.mamujoco.kernels import run_slots
 from fp3o.envs.options import MamujocoOptions
@@ -299,6 +300,39 @@ def test_same_bits_whatever_number_and_threads(task: str) -> None:
     narrow = make(task, 2, threads=1, options=SHORT)
     narrow.reset(seeds[7:9])
     assert_same_bits([part[7:9] for part in everything], play(narrow, actions[:, 7:9]))
+
+
+@pytest.mark.parametrize("task", PAPER)
+def test_a_step_in_pieces_is_the_same(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where threads outnumber half of the slots, and each has a processor."""
+    monkeypatch.setattr(engine, "processors", lambda: 8)
+    whole, pieces = make(task, 5, threads=1, options=SHORT), make(task, 5, threads=4, options=SHORT)
+    assert whole._data.task["pieces"].item() == 1
+    assert pieces._data.task["pieces"].item() == find(task, SHORT)[0].frame_skip
+    for env in (whole, pieces):
+        env.reset(slot_seeds(6, "pieces", 5))
+    actions = actions_for(whole, 40)
+    assert_same_bits(play(whole, actions), play(pieces, actions))
+
+
+@pytest.mark.parametrize("task", PAPER)
+def test_physics_is_that_of_a_batch_of_the_library(task: str) -> None:
+    """Its states after every step, to the bit; contact forces and places of bodies are in observations and rewards."""
+    options = MamujocoOptions(episode_limit=10_000)
+    env = make(task, 3, threads=2, options=options, auto_reset=False)
+    env.reset(slot_seeds(7, "library", 3))
+    theirs = batch.Batch(env._model, 3, 1)
+    fields = {"qpos": env._position, "qvel": env._velocity, "qacc_warmstart": env._warmstart, "time": env._time}
+    for name, ours in fields.items():
+        theirs.bind(name)[...] = ours.reshape(theirs.bind(name).shape)
+    for action in actions_for(env, 25):
+        env.step(action)
+        theirs.bind("ctrl")[...] = env._control
+        theirs.step(None, env._body.frame_skip)
+        for name, ours in fields.items():
+            np.testing.assert_array_equal(ours.reshape(theirs.bind(name).shape), theirs.bind(name), err_msg=name)
+        if not env._running.all():  # ended episodes are frozen
+            break
 
 
 @pytest.mark.parametrize("task", [*PAPER, "ant-4x2"])

@@ -30,23 +30,23 @@ class Inner(NamedTuple):
 class Data(NamedTuple):
     rows: Any  # [N] ROW
     inner: Inner
-    parts: Any  # [N] int8
+    workers: Any  # [N] int8
 
 
 @Kernel
-def grow(address: Any, what: int, part: int, start: int, stop: int) -> int:
+def grow(address: Any, what: int, worker: int, start: int, stop: int) -> int:
     data: Data = read(address)
     inner = data.inner
     for n in range(start, stop):
         data.rows[n].age += np.float32(what * inner.scale)
         data.rows[n].seen = inner.grid.shape[1] if inner.odd else -1
         inner.grid[1, 2, n] = inner.grid[0, 1, n] + n
-        data.parts[n] = part
+        data.workers[n] = worker
     return stop - start
 
 
 @Kernel
-def linger(address: Any, what: int, part: int, start: int, stop: int) -> int:
+def linger(address: Any, what: int, worker: int, start: int, stop: int) -> int:
     data: Data = read(address)
     for _ in range(what):
         for n in range(start, stop):
@@ -67,14 +67,14 @@ def test_a_kernel_reads_and_writes_the_arrays_it_is_given(parts: int, threads: i
     ranges.share(5)
     np.testing.assert_array_equal(data.rows["age"], np.full(7, 15, np.float32))
     assert (data.rows["seen"] == 3).all()
-    np.testing.assert_array_equal(data.parts, np.repeat(np.arange(parts), np.diff(bounds)) if threads > 1 else 0)
+    assert ((data.workers >= 0) & (data.workers < threads)).all()
     untouched.inner.grid[1, 2] = untouched.inner.grid[0, 1] + np.arange(7)
     np.testing.assert_array_equal(data.inner.grid, untouched.inner.grid)
     assert ranges.run(-5, 2) == 5
     assert data.rows["age"].tolist() == [15.0] * 2 + [0.0] * 5
     assert ranges.run(-5, stop=2) == 2
     assert not data.rows["age"].any()
-    assert not data.parts.any()
+    assert not data.workers.any()
 
 
 def test_every_part_is_run_once_whoever_calls() -> None:
@@ -93,6 +93,18 @@ def test_every_part_is_run_once_whoever_calls() -> None:
 
     with ThreadPoolExecutor(3) as callers:
         assert list(callers.map(calls, (1, 5, 40))) == [600.0, 3000.0, 24000.0]
+
+
+def test_only_threads_of_a_call_work_for_it() -> None:
+    """Also if others were woken for the call before it and come late: each has memory of its own, and no other."""
+    many, few = make(40), make(40)
+    all_of_them = SharedRanges(grow, many, np.arange(41), 12)
+    two_of_them = SharedRanges(grow, few, np.arange(41), 2)
+    for _ in range(300):
+        all_of_them.share(0)
+        two_of_them.share(0)
+        assert few.workers.max() < 2
+    assert many.workers.max() < 12
 
 
 def test_a_forked_process_has_threads_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""A batch of environments of one MAMuJoCo task: physics by mujoco.batch, everything else by a compiled kernel."""
+"""A batch of environments of one MAMuJoCo task: a compiled kernel, which calls MuJoCo and does everything else."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from mujoco import batch
 from numpy.typing import NDArray
 
-from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads
+from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads, processors
 from fp3o.envs.domains import REVISIONS
 from fp3o.envs.interface import (
     ActionSpec,
@@ -24,29 +23,25 @@ from fp3o.envs.interface import (
     Transition,
     episode_generator,
 )
-from fp3o.envs.mamujoco import bodies, kernels, models
+from fp3o.envs.mamujoco import bodies, kernels, models, physics
 from fp3o.envs.mamujoco.layout import Features, lay_out
 from fp3o.envs.options import MamujocoOptions
-from fp3o.envs.ranges import Ranges, empty_records, records
+from fp3o.envs.pool import SharedRanges
+from fp3o.envs.ranges import empty_records, records
 from fp3o.errors import UserError
 from fp3o.fields import checked
 
-# At least. With other work between, a step of 20 HalfCheetahs took 0.61 ms on one thread of a 16-core machine, 0.39 on
-# two, 0.22 on four, 0.16 on eight, 0.13 on ten, 0.10 on sixteen.
+# At least: a step of 20 HalfCheetahs gets faster up to sixteen threads on a machine with 16 cores.
 SLOTS_PER_THREAD = 1
-POSITIONS = mujoco.mjtStage.mjSTAGE_POS.value  # argument of Batch.forward: compute positions only
-
-
-def _column(field: Doubles, rows: Doubles) -> int:
-    """Of these rows where a view of some of their columns begins."""
-    return int(field.ctypes.data - rows.ctypes.data) // rows.itemsize
+LONGER = 1.25  # than the slots share evenly: from here on a step's physics is computed in pieces (`_pieces`)
+PART = mujoco.mjtState
 
 
 class MamujocoBatch:
-    """BatchEnv of one task. The physics state is in MuJoCo's memory, which the kernels read through views."""
+    """BatchEnv of one task."""
 
     own_threads = True
-    """Steps on threads of its own, without Python's lock, also while another engine steps."""
+    """Steps on several threads, without Python's lock, and long enough for evaluations beside training to pay."""
     has_kernels = True
     """Functions that numba compiles on first use."""
 
@@ -73,20 +68,18 @@ class MamujocoBatch:
             agent_id=options.agent_id,
             standardised=options.standardise,
         )
-        # Contact forces are read from each simulation's MjData, which only a persistent batch keeps.
-        measured = body.contact_cost > 0.0
-        self._batch = batch.Batch(model, slots, self.threads, persistent=measured)
-        self._scratch = mujoco.MjData(model) if measured else None
-        self._position: Doubles = self._batch.bind("qpos")  # these are views of MuJoCo's memory
-        self._velocity: Doubles = self._batch.bind("qvel")
-        self._warmstart: Doubles = self._batch.bind("qacc_warmstart")
-        self._time: Doubles = self._batch.bind("time")
-        self._control: Doubles = self._batch.bind("ctrl")
+        simulators = physics.Simulators(model, slots, self.threads)
+        self._simulators = simulators
+        parts = (PART.mjSTATE_QPOS, PART.mjSTATE_QVEL, PART.mjSTATE_WARMSTART, PART.mjSTATE_TIME, PART.mjSTATE_CTRL)
+        views = [simulators.view(part) for part in parts]
+        self._position, self._velocity, self._warmstart, self._time, self._control = views
 
-        angles, forces = 2 if body.tracks == "fingertip" else 0, 6 * model.nbody if measured else 0
+        angles, forces = 2 if body.tracks == "fingertip" else 0, 6 * model.nbody if body.contact_cost > 0.0 else 0
         features = Features(model.nq, model.nv, angles, forces)
-        self._data = self._allocate(features)
-        self._kernel = Ranges(kernels.run_slots, self._data, slots)
+        pieces = self._pieces()
+        self._data = self._allocate(features, pieces)
+        bounds = np.arange(slots * pieces + 1)
+        self._kernel = SharedRanges(kernels.run_slots, self._data, bounds, self.threads)
         at, row = features.offsets(), self._data.features
         self._sines, self._cosines = row[:, at["s"] : at["k"]], row[:, at["k"] : at["d"]]
         self._tracked, self._forces = row[:, at["d"] : at["f"]], row[:, at["f"] : at["0"]]
@@ -104,44 +97,59 @@ class MamujocoBatch:
         self._started = False
         self._seeds: Seeds = np.zeros(slots, dtype=np.uint64)
         self._episode = np.zeros(slots, dtype=np.int64)
-        self._simulated: NDArray[np.int32] | None = None
-        """Slots that are not frozen; None: none is frozen."""
 
-    def _allocate(self, features: Features) -> kernels.Data:
+    def _pieces(self) -> int:
+        """In how many pieces the physics of a step is computed. More than one where the last round of slots would leave
+        many threads without work: 20 slots on 16 threads take as long as 32, and 22 as pieces of a fifth. A thread may
+        then wait, awake, for a piece that another one computes: only where each has a processor."""
+        rounds = -(-self.slots // self.threads)
+        uneven = rounds * self.threads >= LONGER * self.slots
+        return self._body.frame_skip if uneven and self.threads <= processors() else 1
+
+    def _allocate(self, features: Features, pieces: int) -> kernels.Data:
         """What the kernel works on."""
         spec, slots, layout = self.spec, self.slots, self.layout
         tracked = {"x": (), "torso": ("torso",), "fingertip": ("fingertip", "target")}[self._body.tracks]
-        places: Doubles = self._batch.bind("xpos") if tracked else np.zeros((slots, 1, 3))
-        places.flags.writeable = False  # as MuJoCo's are
-        numbers = self._numbers([self._model.body(name).id for name in tracked], features.offsets()["d"])
+        bodies_tracked = [self._model.body(name).id for name in tracked]
+        numbers = self._numbers(bodies_tracked, features.offsets()["d"], pieces)
+        states, done = self._simulators.states, np.zeros(slots, np.int64)
         local = np.stack([features.columns(agent) for agent in layout.local])
         central = features.columns(layout.state)[None]
         return kernels.Data(
             task=records((1,), **numbers._asdict()),
             slots=empty_records((slots,), **kernels.SLOT),
-            physics=self._batch.state,
-            places=places,
+            functions=records((1,), **physics.functions(self._model)._asdict()),
+            simulators=records((self.threads,), **self._simulators.addresses()),
+            states=states,
+            rows=states.ctypes.data + states.strides[0] * np.arange(slots),
+            done=done,
+            done_at=done.ctypes.data + done.itemsize * np.arange(slots),
+            places=np.zeros((slots, 3)),
             actions=np.zeros((slots, spec.agents, spec.action.width)),
             features=np.zeros((slots, features.width)),
             local=local,
             central=central,
-            entries=np.zeros(max(local.shape[1], central.shape[1])),
+            entries=np.zeros((self.threads, max(local.shape[1], central.shape[1]))),
             observation=np.zeros((slots, spec.agents, spec.observation_size), dtype=np.float32),
             state=np.zeros((slots, spec.agents, spec.state_size), dtype=np.float32),
             reward=np.zeros((slots, spec.agents)),
         )
 
-    def _numbers(self, tracked: list[int], place: int) -> kernels.Task:
+    def _numbers(self, tracked: list[int], place: int, pieces: int) -> kernels.Task:
         """The numbers of the task. tracked: bodies; place: the column of that position (see `kernels.Task`)."""
         body, options, model = self._body, self.options, self._model
         ending = body.ending or bodies.Ending(height=0, low=0.0, high=0.0)
         return kernels.Task(
-            positions=_column(self._position, self._batch.state),
+            whole=physics.WHOLE.value,
+            frames=body.frame_skip,
+            pieces=pieces,
+            positions=self._simulators.column(PART.mjSTATE_QPOS),
             position_size=model.nq,
-            velocities=_column(self._velocity, self._batch.state),
+            velocities=self._simulators.column(PART.mjSTATE_QVEL),
             velocity_size=model.nv,
             place=place,
             body=tracked[0] if tracked else -1,
+            bodies=model.nbody,
             target=tracked[1] if len(tracked) > 1 else -1,
             ids=options.agent_id,
             standardise=options.standardise,
@@ -167,7 +175,6 @@ class MamujocoBatch:
         self._seeds = checked_seeds(seeds, self.slots)
         self._episode[:] = 0
         self._running[:] = True
-        self._list_simulated()
         self._begin(list(range(self.slots)))
         self._started = True
         return self._snapshot
@@ -176,16 +183,16 @@ class MamujocoBatch:
         """frame_skip physics steps, then rewards, ends of episodes and observations."""
         if not self._started:
             raise UserError(f"mamujoco/{self.task}: step before reset")
-        data, simulated = self._data, self._simulated
+        data = self._data
         agents, size = data.actions.shape[1:]
         data.actions[...] = checked_reals(actions, agents, size, self.slots)
         self._control[...] = data.actions.reshape(self.slots, -1)[:, self._column_of_actuator]
-        if simulated is None or len(simulated):
-            self._batch.step(simulated, self._body.frame_skip)
-        self._read_angles()
-        self._read_forces()
-        ended = self._kernel.run(kernels.STEP)
+        self._kernel.share(kernels.SIMULATE)
+        if self._body.tracks == "fingertip":
+            self._read_angles()
+            self._kernel.run(kernels.STEP, 0, self.slots)
         reward, terminated, truncated = data.reward.copy(), self._terminated.copy(), self._truncated.copy()
+        ended = bool(np.count_nonzero(terminated) or np.count_nonzero(truncated))
         episodes = self._finish(terminated | truncated) if ended else []
         return Transition(self._snapshot, reward, terminated, truncated, self._final if ended else None, episodes)
 
@@ -200,14 +207,6 @@ class MamujocoBatch:
             angles = np.ascontiguousarray(self._position[:, :2])
             self._sines[...] = np.sin(angles)
             self._cosines[...] = np.cos(angles)
-
-    def _read_forces(self) -> None:
-        """Contact forces, where they are measured."""
-        if self._scratch is not None:
-            for slot in np.flatnonzero(self._running):
-                self._batch.get_data(int(slot), self._scratch)
-                mujoco.mj_rnePostConstraint(self._model, self._scratch)
-                np.clip(self._scratch.cfrc_ext.ravel(), -1.0, 1.0, out=self._forces[slot])
 
     def _begin(self, slots: list[int]) -> None:
         """Start episodes in these slots: draw start states in gymnasium's order, then compute observations."""
@@ -228,8 +227,6 @@ class MamujocoBatch:
             self._warmstart[slot] = 0.0
             self._time[slot] = 0.0
             self._forces[slot] = 0.0
-        if self._body.tracks != "x":
-            self._batch.forward(np.array(slots, dtype=np.int32), POSITIONS)
         self._read_angles()
         for slot in slots:
             self._kernel.run(kernels.BEGIN, slot, slot + 1)
@@ -241,8 +238,7 @@ class MamujocoBatch:
                 return goal
 
     def _finish(self, over: Bools) -> list[Episode]:
-        """Copy the last observations to `final`, then start the next episodes or list the slots that are not frozen;
-        the ended episodes."""
+        """Copy the last observations to `final`, then start the next episodes; the ended episodes."""
         ended, slots = over.nonzero()[0].tolist(), self._data.slots
         episodes = []
         for slot in ended:
@@ -253,13 +249,7 @@ class MamujocoBatch:
             self._episode[slot] += self._auto_reset
         if self._auto_reset:
             self._begin(ended)
-        else:
-            self._list_simulated()
         return episodes
-
-    def _list_simulated(self) -> None:
-        running = np.flatnonzero(self._running).astype(np.int32)
-        self._simulated = None if len(running) == self.slots else running
 
     def _saved(self) -> dict[str, NDArray[Any]]:
         """The arrays that everything else is computed from. `tracked` and `forces` lag behind qpos: they are state
@@ -292,15 +282,14 @@ class MamujocoBatch:
                 raise UserError(f"saved {name} of mamujoco/{self.task} is {given}; allowed: shape {array.shape}")
         for name, array in live.items():
             array[...] = state[name]
-        self._list_simulated()
         self._started = True
         self._read_angles()
-        self._kernel.run(kernels.SHOW)
+        self._kernel.run(kernels.SHOW, 0, self.slots)
 
     def identity(self) -> dict[str, Any]:
         """`environment` of run.json."""
         return {
-            "engine": "mujoco.batch",
+            "engine": "mujoco.batch",  # in the first runs; calling MuJoCo directly gives the same numbers to the bit
             "revision": REVISIONS["mamujoco"],
             "task": self.task,
             "agents": self.spec.agents,

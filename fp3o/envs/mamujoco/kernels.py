@@ -1,6 +1,7 @@
-"""Rewards, ends and observations of a step in one compiled kernel: the same in NumPy calls would cost more time.
+"""A step of the environments in one compiled kernel, which threads share: MuJoCo's physics, then rewards, ends and
+observations.
 
-Slots are processed one after the other and independently, so numbers do not depend on N.
+Slots are independent of each other, so numbers do not depend on N.
 """
 
 from __future__ import annotations
@@ -12,20 +13,25 @@ from numpy.typing import NDArray
 
 from fp3o.envs.compiled import inner
 from fp3o.envs.interface import Doubles, Floats
+from fp3o.envs.intrinsics import call, give_way, look, put, real
 from fp3o.envs.ranges import Kernel, Record, read
 
-STEP, BEGIN, SHOW = range(3)
+SIMULATE, STEP, BEGIN, SHOW = range(4)
 
 
 class Task(NamedTuple):
     """Numbers of a task; from `bodies.Body` and `MamujocoOptions`, which explain them."""
 
-    positions: int  # column of `Data.physics` where qpos begins
+    whole: int  # argument of MuJoCo's functions: a row of `Data.states` is all of a state
+    frames: int  # physics steps per step
+    pieces: int  # in which a step's physics is computed, one after the other
+    positions: int  # column of `Data.states` where qpos begins
     position_size: int
     velocities: int
     velocity_size: int
     place: int  # column of `Data.features` where the tracked position begins
     body: int  # that it is the place of; -1: qpos[0] is tracked
+    bodies: int
     target: int  # body that the place is relative to; -1: none
     ids: bool  # append the one-hot agent number
     standardise: bool
@@ -55,13 +61,18 @@ class Data(NamedTuple):
 
     task: NDArray[Any]  # [1] a record of `Task`
     slots: NDArray[Any]  # [N] records of `SLOT`
-    physics: Doubles  # [N, ·] MuJoCo's memory
-    places: Doubles  # [N, bodies, 3] likewise, read-only: positions of bodies
+    functions: NDArray[Any]  # [1] a record of `physics.Functions`
+    simulators: NDArray[Any]  # [threads] records of `Simulators.addresses`
+    states: Doubles  # [N, ·] a simulation's state
+    rows: NDArray[np.int64]  # [N] addresses of the states
+    done: NDArray[np.int64]  # [N] pieces of this step that are done
+    done_at: NDArray[np.int64]  # [N] their addresses
+    places: Doubles  # [N, 3] the tracked body after this step
     actions: Doubles  # [N, A, K] not clipped
     features: Doubles  # [N, ·] the number of every token: q, v, v clipped, sines, cosines, tracked position, forces, 0
     local: NDArray[np.int64]  # [A, D] the column of `features` for each entry of an agent's observation
     central: NDArray[np.int64]  # [1, Z] likewise for the critics' input
-    entries: Doubles  # [max(D, Z)] working memory
+    entries: Doubles  # [threads, max(D, Z)] working memory
     observation: Floats  # [N, A, ·]
     state: Floats  # [N, A, ·]
     reward: Doubles  # [N, A]
@@ -108,87 +119,152 @@ def show(task: Record, features: Doubles, columns: NDArray[np.int64], values: Do
 
 
 @inner
-def healthy(task: Record, physics: Doubles) -> bool:
+def healthy(task: Record, state: Doubles) -> bool:
     """Whether the state is within the limits of `bodies.Ending`."""
     height = task.positions + task.height
-    if not task.low < physics[height] < task.high:
+    if not task.low < state[height] < task.high:
         return False
-    if np.isfinite(task.angle) and not abs(physics[height + 1]) < task.angle:
+    if np.isfinite(task.angle) and not abs(state[height + 1]) < task.angle:
         return False
     if not np.isnan(task.entries):
         for i in range(2, task.position_size):
-            if not abs(physics[task.positions + i]) < task.entries:
+            if not abs(state[task.positions + i]) < task.entries:
                 return False
         for i in range(task.velocity_size):
-            if not abs(physics[task.velocities + i]) < task.entries:
+            if not abs(state[task.velocities + i]) < task.entries:
                 return False
     return True
 
 
+@inner
+def find_places(task: Record, simulator: Record, into: Doubles) -> None:
+    """Write where the tracked body is, as MuJoCo has just computed it."""
+    for i in range(3):
+        into[i] = real(simulator.places + 8 * (3 * task.body + i))
+        if task.target >= 0:
+            into[i] -= real(simulator.places + 8 * (3 * task.target + i))
+
+
+@inner
+def simulate(data: Data, worker: int, n: int, piece: int) -> None:
+    """The physics of one piece of a slot's step; after the last one, where the tracked body is and contact forces."""
+    task, c, simulator = data.task[0], data.functions[0], data.simulators[worker]
+    while look(data.done_at[n]) != piece:  # the piece before it, by another thread
+        give_way()
+    call(c.set_state, c.model, simulator.data, data.rows[n], task.whole, 0)
+    for _ in range(task.frames * (piece + 1) // task.pieces - task.frames * piece // task.pieces):
+        call(c.step, c.model, simulator.data, 0, 0, 0)
+    call(c.get_state, c.model, simulator.data, data.rows[n], task.whole, 0)
+    if piece + 1 < task.pieces:
+        put(data.done_at[n], piece + 1)
+        return
+    put(data.done_at[n], 0)
+    if task.body >= 0:
+        find_places(task, simulator, data.places[n])
+    if task.contact_cost > 0.0:
+        call(c.forces, c.model, simulator.data, 0, 0, 0)
+        for i in range(6 * task.bodies):
+            force = real(simulator.forces + 8 * i)
+            data.features[n, task.place + 3 + i] = -1.0 if force < -1.0 else 1.0 if force > 1.0 else force
+
+
+@inner
+def read_state(task: Record, state: Doubles, row: Doubles) -> None:
+    """Positions and velocities to the features."""
+    at = task.position_size
+    for i in range(at):
+        row[i] = state[task.positions + i]
+    for i in range(task.velocity_size):
+        velocity = state[task.velocities + i]
+        row[at + i] = velocity
+        row[at + task.velocity_size + i] = min(max(velocity, -10.0), 10.0)
+
+
+@inner
+def track(task: Record, place: Doubles, row: Doubles) -> None:
+    """The tracked position to the features."""
+    for i in range(3):
+        row[task.place + i] = place[i] if task.body >= 0 else row[0] if i == 0 else 0.0
+
+
+@inner
+def settle(data: Data, n: int) -> None:
+    """Reward and end of a step."""
+    task, slot, row, agents = data.task[0], data.slots[n], data.features[n], data.reward.shape[1]
+    x, y, z = row[task.place], row[task.place + 1], row[task.place + 2]  # before this step
+    track(task, data.places[n], row)
+    cost = 0.0
+    for agent in range(agents):
+        for dimension in range(data.actions.shape[2]):
+            action = data.actions[n, agent, dimension]
+            cost += action * action
+    alive = not task.ends or healthy(task, data.states[n])
+    if task.reaching:
+        if task.distance_after:
+            x, y, z = row[task.place], row[task.place + 1], row[task.place + 2]
+        reward = -np.sqrt(x * x + y * y + z * z) - task.control_cost * cost
+    else:
+        reward = (row[task.place] - x) / task.seconds
+        if alive or task.bonus_at_end:
+            reward += task.alive_bonus
+        reward -= task.control_cost * cost
+    if task.contact_cost > 0.0:
+        contact = 0.0
+        for i in range(task.place + 3, len(row) - 1):
+            contact += row[i] * row[i]
+        reward -= task.contact_cost * contact
+    for agent in range(agents):
+        data.reward[n, agent] = reward
+    slot.returned += reward
+    slot.length += 1
+    slot.terminated = not alive
+    slot.truncated = slot.length >= task.limit
+    if slot.terminated or slot.truncated:
+        slot.running = task.auto_reset
+
+
+@inner
+def begin(data: Data, worker: int, n: int) -> None:
+    """An episode, in the state that the slot is in."""
+    task, c, simulator = data.task[0], data.functions[0], data.simulators[worker]
+    if task.body >= 0:
+        call(c.set_state, c.model, simulator.data, data.rows[n], task.whole, 0)
+        call(c.places, c.model, simulator.data, 0, 0, 0)
+        call(c.get_state, c.model, simulator.data, data.rows[n], task.whole, 0)
+        find_places(task, simulator, data.places[n])
+    read_state(task, data.states[n], data.features[n])
+    track(task, data.places[n], data.features[n])
+    data.slots[n].returned = 0.0
+    data.slots[n].length = 0
+
+
 @Kernel
-def run_slots(address: Any, what: int, part: int, start: int, stop: int) -> int:
-    """For slots start … stop: STEP after the physics, BEGIN an episode in the state that the physics is in, or SHOW
-    what agents see. Returns how many episodes ended."""
+def run_slots(address: Any, what: int, worker: int, start: int, stop: int) -> int:
+    """For slots start … stop: STEP after the physics, BEGIN an episode in the state that the slot is in, or SHOW what
+    agents see. SIMULATE: the physics of a step, then STEP unless Python has work between (reaching); start … stop are
+    pieces of steps, of which the first pieces of all slots have the highest numbers."""
     data: Data = read(address)
-    task, agents = data.task[0], data.reward.shape[1]
-    ended = 0
-    for n in range(start, stop):
-        slot, row, physics = data.slots[n], data.features[n], data.physics[n]
-        if what == STEP and not slot.running:
+    task, slots = data.task[0], len(data.slots)
+    for number in range(start, stop):
+        n, piece = number % slots, task.pieces - 1 - number // slots
+        slot = data.slots[n]
+        if what == SIMULATE:
+            if slot.running:
+                simulate(data, worker, n, piece)
+            if task.reaching or piece + 1 < task.pieces:
+                continue
+        if what == BEGIN:
+            begin(data, worker, n)
+        elif what == SHOW:
+            read_state(task, data.states[n], data.features[n])
+        elif slot.running:
+            read_state(task, data.states[n], data.features[n])
+            settle(data, n)
+        else:
             slot.terminated = slot.truncated = False
-            for agent in range(agents):
+            for agent in range(data.reward.shape[1]):
                 data.reward[n, agent] = 0.0
             continue
-        at = task.position_size
-        for i in range(at):
-            row[i] = physics[task.positions + i]
-        for i in range(task.velocity_size):
-            velocity = physics[task.velocities + i]
-            row[at + i] = velocity
-            row[at + task.velocity_size + i] = min(max(velocity, -10.0), 10.0)
-        if what != SHOW:
-            x, y, z = row[task.place], row[task.place + 1], row[task.place + 2]  # before this step
-            for i in range(3):
-                if task.body < 0:
-                    now = row[0] if i == 0 else 0.0
-                else:
-                    now = data.places[n, task.body, i]
-                    if task.target >= 0:
-                        now -= data.places[n, task.target, i]
-                row[task.place + i] = now
-            if what == BEGIN:
-                slot.returned = 0.0
-                slot.length = 0
-            else:
-                cost = 0.0
-                for agent in range(agents):
-                    for dimension in range(data.actions.shape[2]):
-                        action = data.actions[n, agent, dimension]
-                        cost += action * action
-                alive = not task.ends or healthy(task, physics)
-                if task.reaching:
-                    if task.distance_after:
-                        x, y, z = row[task.place], row[task.place + 1], row[task.place + 2]
-                    reward = -np.sqrt(x * x + y * y + z * z) - task.control_cost * cost
-                else:
-                    reward = (row[task.place] - x) / task.seconds
-                    if alive or task.bonus_at_end:
-                        reward += task.alive_bonus
-                    reward -= task.control_cost * cost
-                if task.contact_cost > 0.0:
-                    contact = 0.0
-                    for i in range(task.place + 3, len(row) - 1):
-                        contact += row[i] * row[i]
-                    reward -= task.contact_cost * contact
-                for agent in range(agents):
-                    data.reward[n, agent] = reward
-                slot.returned += reward
-                slot.length += 1
-                slot.terminated = not alive
-                slot.truncated = slot.length >= task.limit
-                if slot.terminated or slot.truncated:
-                    ended += 1
-                    slot.running = task.auto_reset
-        show(task, row, data.local, data.entries, data.observation[n])
-        show(task, row, data.central, data.entries, data.state[n])
-    return ended
+        show(task, data.features[n], data.local, data.entries[worker], data.observation[n])
+        show(task, data.features[n], data.central, data.entries[worker], data.state[n])
+    return 0

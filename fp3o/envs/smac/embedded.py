@@ -79,7 +79,7 @@ class EmbeddedBattles:
         self._threads = checked_threads(threads, slots, SLOTS_PER_THREAD)
         parts = min(slots, 8 * self._threads) if self._threads > 1 else 1  # several each: some battles last longer
         self._bounds = slots * np.arange(parts + 1) // parts
-        self._work = empty_work(parts, units)
+        self._work = empty_work(self._threads, units)
         self.rules = make_rules(
             scenario, self.ground, self.options.profile, scripted_allies=scripted_allies, noise=noise
         )

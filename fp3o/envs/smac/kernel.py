@@ -92,7 +92,7 @@ def write_result(record: Record, rewards: Array, reward: float, ending: int) -> 
 
 
 @Kernel
-def run_slots(address: Any, what: int, part: int, start: int, stop: int) -> int:
+def run_slots(address: Any, what: int, worker: int, start: int, stop: int) -> int:
     """STEP, BEGIN (start the episodes) or SHOW (write what agents see) for slots start … stop, or CHECK them: returns
     the first one with an illegal action, or -1. One kernel for all, so that only one has to be compiled."""
     scene: Scene = read(address)
@@ -101,8 +101,8 @@ def run_slots(address: Any, what: int, part: int, start: int, stop: int) -> int:
         return first_illegal(state.slots, start, stop, scene.actions, shown.available)
     game, rules, between = scene.tables.game[0], scene.tables.rules, scene.tables.between
     ground, encoding, work = scene.ground, scene.encoding, scene.work
-    w, places, blocks = work.bodies[part], work.places[part], work.blocks[part]
-    pairs, neighbours = work.pairs[part], work.neighbours[part]
+    w, places, blocks = work.bodies[worker], work.places[worker], work.blocks[worker]
+    pairs, neighbours = work.pairs[worker], work.neighbours[worker]
     for n in range(start, stop):
         slot, b = state.slots[n], state.units[n]
         begin = what == BEGIN

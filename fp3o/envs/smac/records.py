@@ -98,7 +98,7 @@ def tables_of(rules: Rules, steering: SteeringNumbers, auto_reset: bool) -> Tabl
 
 
 class Work(NamedTuple):
-    """Working memory of P parts of the batch; one battle after another uses it."""
+    """Working memory of P threads; one battle after another uses it."""
 
     bodies: Array  # [P, U]
     places: Array  # [P, 2, U] where a unit stands, or is about to, in the eyes of allies (0) and of enemies (1)
@@ -107,10 +107,10 @@ class Work(NamedTuple):
     neighbours: Array  # [P, U, U] of each unit a list of its neighbours, in ascending order
 
 
-def empty_work(parts: int, units: int) -> Work:
+def empty_work(threads: int, units: int) -> Work:
     return Work(
         bodies=empty_records(
-            (parts, units),
+            (threads, units),
             order=np.int64,  # the unit whose turn it is to choose a target
             vitality=np.float64,  # health plus shield before the step
             alive_before=np.bool_,
@@ -123,11 +123,11 @@ def empty_work(parts: int, units: int) -> Work:
             push_y=_REAL,
             dying=np.bool_,
         ),
-        places=empty_records((parts, 2, units), x=_REAL, y=_REAL),
+        places=empty_records((threads, 2, units), x=_REAL, y=_REAL),
         # square: squared distance at which a unit is in the way; load: what it costs.
-        blocks=empty_records((parts, units), x=_REAL, y=_REAL, square=_REAL, load=_REAL),
-        pairs=empty_records((parts, units * (units - 1) // 2), u=np.uint16, v=np.uint16, near=_REAL),
-        neighbours=np.zeros((parts, units, units), np.uint16),
+        blocks=empty_records((threads, units), x=_REAL, y=_REAL, square=_REAL, load=_REAL),
+        pairs=empty_records((threads, units * (units - 1) // 2), u=np.uint16, v=np.uint16, near=_REAL),
+        neighbours=np.zeros((threads, units, units), np.uint16),
     )
 
 

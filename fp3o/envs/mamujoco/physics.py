@@ -1,0 +1,63 @@
+"""MuJoCo's own functions, by address: kernels call them on threads of theirs, without Python between."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+from mujoco import _functions
+
+from fp3o.envs.interface import Doubles
+
+WHOLE = mujoco.mjtState.mjSTATE_INTEGRATION
+"""All that a simulation's next step depends on, as a row of numbers."""
+
+
+class Functions(NamedTuple):
+    """Addresses of functions of C, and of the model that they are all called with."""
+
+    model: int
+    set_state: int  # a simulation's state from a row
+    get_state: int  # and back
+    step: int
+    places: int  # compute where bodies are
+    forces: int  # compute contact forces
+
+
+def functions(model: mujoco.MjModel) -> Functions:
+    """The library is found through the Python module that is linked with it: its file has a name of its own on every
+    system."""
+    library = ctypes.CDLL(_functions.__file__)
+    names = ("mj_setState", "mj_getState", "mj_step", "mj_kinematics", "mj_rnePostConstraint")
+    addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
+    return Functions(model._address, *(address or 0 for address in addresses))
+
+
+class Simulators:
+    """One MjData for each thread, in which simulations take turns; each is a row of `states`."""
+
+    def __init__(self, model: mujoco.MjModel, slots: int, threads: int) -> None:
+        self.model = model
+        self._data = [mujoco.MjData(model) for _ in range(threads)]
+        self.states: Doubles = np.zeros((slots, mujoco.mj_stateSize(model, WHOLE.value)))
+        mujoco.mj_getState(model, self._data[0], self.states[0], WHOLE.value)
+        self.states[1:] = self.states[0]
+
+    def column(self, part: mujoco.mjtState) -> int:
+        """Where a part of the state begins in a row: parts are in the order of their bits."""
+        return int(mujoco.mj_stateSize(self.model, WHOLE.value & (part.value - 1)))
+
+    def view(self, part: mujoco.mjtState) -> Doubles:
+        """A part of all states."""
+        begin = self.column(part)
+        return self.states[:, begin : begin + mujoco.mj_stateSize(self.model, part.value)]
+
+    def addresses(self) -> dict[str, Any]:
+        """Of each thread's MjData, and in it of the places of bodies and of contact forces."""
+        return {
+            "data": [data._address for data in self._data],
+            "places": [data.xpos.ctypes.data for data in self._data],
+            "forces": [data.cfrc_ext.ctypes.data for data in self._data],
+        }
