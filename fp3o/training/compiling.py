@@ -196,7 +196,6 @@ class Source:
     @functools.cached_property
     def key(self) -> str:
         """All that the program depends on."""
-        cache_folder()
         # Takes seconds; before a lock is taken, so that other processes need not wait for it.
         importlib.import_module("torch._inductor.compile_fx")
         return _key(self.graph.graph, self.tensors)
@@ -219,6 +218,7 @@ def trace(inputs: Inputs) -> tuple[Source, pytree.TreeSpec]:
         leaves, outputs = pytree.tree_flatten(inputs.call(*tensors))
         return leaves
 
+    cache_folder()  # first: what tracing imports would set another one, which all users share
     graph = make_fx(flat, tracing_mode="fake")(*inputs.tensors)
     return Source(graph, inputs.tensors), outputs
 
@@ -368,6 +368,7 @@ def _program(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callab
             )
 
     module, tensors = Module(), _tensors(arguments)
+    cache_folder()  # as in `trace`
 
     def loaded(package: Path) -> Callable[[list[Tensor]], Any]:
         run: Callable[[list[Tensor]], Any] = torch._inductor.aoti_load_package(str(package)).loader.boxed_run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -231,6 +232,24 @@ def test_training_does_not_import_the_compiler_before_it_is_needed() -> None:
     code = "import sys, fp3o.training.loop; print(sorted({'torch._dynamo', 'torch._inductor'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "compiling.trace(compiling.Inputs(lambda x: x + 1, (torch.ones(1),)))",
+        "torch.export.export = lambda *_: sys.exit(os.environ['TORCHINDUCTOR_CACHE_DIR'])\n"
+        "compiling.ahead_of_time(lambda x: x + 1)(torch.ones(1))",
+    ],
+)
+def test_programs_are_kept_in_a_folder_of_our_own(begin: str) -> None:
+    """Not where torch keeps them, which other users can write to; what it imports to trace would choose that."""
+    code = (
+        f"import os, sys, torch\nfrom fp3o.training import compiling\n{begin}\nsys.exit(os.environ[compiling.CHOSEN])"
+    )
+    others = {name: value for name, value in os.environ.items() if name != compiling.CHOSEN}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=others)
+    assert Path(done.stderr.strip()).name.startswith(compiling.OURS), done.stderr
 
 
 @needs_compiler
