@@ -38,11 +38,14 @@ CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "NUMBA_CACHE_DIR")
 
 def begin(cell: str, device: str, mode: str, folder: Path) -> None:
     """Train until the first iteration is done, print how it was computed, and end at once."""
-    import torch
+    from fp3o.training.allocator import no_garbage_collection
 
-    from fp3o.training import loop
-    from fp3o.training.account import Account
-    from fp3o.training.callbacks import Callback
+    with no_garbage_collection():  # as `fp3o train` imports them
+        import torch
+
+        from fp3o.training import loop
+        from fp3o.training.account import Account
+        from fp3o.training.callbacks import Callback
 
     said: list[str] = []
 

@@ -25,6 +25,7 @@ from fp3o.cli.arguments import (
 from fp3o.cli.roots import Roots
 from fp3o.envs.domains import DOMAINS
 from fp3o.runs import layout
+from fp3o.training.allocator import no_garbage_collection
 
 if TYPE_CHECKING:
     from fp3o.training.callbacks import Callback
@@ -177,10 +178,11 @@ def carry_out(
         for line in deviation_lines(plan):
             print(line)
         find_local_modules()
-        from fp3o.training.loop import train as run_training
-        from fp3o.training.progress import Progress
-        from fp3o.training.tensorboard import TensorBoard
-        from fp3o.training.timings import Timings
+        with no_garbage_collection():
+            from fp3o.training.loop import train as run_training
+            from fp3o.training.progress import Progress
+            from fp3o.training.tensorboard import TensorBoard
+            from fp3o.training.timings import Timings
 
         # In scratch/, not in the run's folder, whose files are versioned: event files are not worth that.
         events = layout.scratch_directory(scratch, plan, numbers).with_name("tensorboard")

@@ -27,7 +27,7 @@ from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupt, Stopped
 from fp3o.runs.records import Value
 from fp3o.training import memory
-from fp3o.training.allocator import reuse_freed_memory
+from fp3o.training.allocator import no_garbage_collection, reuse_freed_memory
 from fp3o.training.callbacks import PHASES, Callback, Callbacks
 from fp3o.training.compiling import WORK
 from fp3o.training.evaluate import Background, Evaluator, Pending
@@ -74,9 +74,11 @@ def train(
     with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:
         if folder.seeds:
             told = Callbacks(callbacks)
-            trainer = BlockTrainer(plan, folder, choose(plan, device, mode, threads), allow_path_change, told, keep)
+            with no_garbage_collection():
+                trainer = BlockTrainer(plan, folder, choose(plan, device, mode, threads), allow_path_change, told, keep)
             try:
-                trainer.prepare()
+                with no_garbage_collection():
+                    trainer.prepare()
                 trainer.go(interrupt)
             finally:
                 WORK.tell = None
