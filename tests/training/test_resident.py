@@ -224,8 +224,8 @@ def test_an_evaluation_is_that_of_the_plain_policy() -> None:
 
 def test_where_policies_act() -> None:
     assert place_to_act("graph", "cuda", "auto") == "cuda"
-    assert place_to_act("graph", "cuda", "auto", shared=True) == "cuda-compiled"
-    assert place_to_act("graph", "cuda", "cuda", shared=True) == "cuda"
+    assert place_to_act("graph", "cuda", "auto", compiled=True) == "cuda-compiled"
+    assert place_to_act("graph", "cuda", "cuda", compiled=True) == "cuda"
     assert place_to_act("eager", "cuda", "auto") == "cpu"
     assert place_to_act("compiled", "cpu", "auto") == "cpu"
     assert place_to_act("graph", "cuda", "cuda-compiled") == "cuda-compiled"
@@ -250,8 +250,9 @@ def test_a_path_says_where_policies_act(monkeypatch: pytest.MonkeyPatch, tmp_pat
     gru, plain = plan_of(SPEAKER), tiny_plan(REACHER)
     for mps, plan, device, acts_on in (
         ("off", gru, "auto", "cuda"),
+        ("off", plain, "auto", "cuda-compiled"),
         ("on", gru, "auto", "cuda-compiled"),
-        ("on", plain, "auto", "cuda"),
+        ("on", plain, "auto", "cuda-compiled"),
         ("on", gru, "cpu", "cpu"),
     ):
         if mps == "on":
