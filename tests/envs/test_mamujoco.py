@@ -15,6 +15,7 @@ import pytest
 from mujoco import batch
 from numpy.typing import NDArray
 
+from fp3o.envs import checks
 from fp3o.envs.domains import OPTIONS, REVISIONS
 from fp3o.envs.interface import Transition, episode_generator, slot_seeds
 from fp3o.envs.mamujoco import MamujocoBatch, engine, make, models, task_names
@@ -521,10 +522,14 @@ def test_one_machine_code_serves_all_tasks() -> None:
     assert len(run_slots.compiled) == 1
 
 
-def test_threads_are_chosen() -> None:
+def test_threads_are_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limit = tmp_path / "cpu.max"
+    monkeypatch.setattr(checks, "_CGROUP_TIME", limit)
     processors = len(os.sched_getaffinity(0))
     assert make("reacher-2x1", 1).threads == 1
-    assert make("reacher-2x1", 160).threads == min(160, processors)
+    for text, most in (("max 100000", 160), ("150000 100000", 1), ("10000 100000", 1), ("100000000 100000", 160)):
+        limit.write_text(f"{text}\n")
+        assert make("reacher-2x1", 160).threads == min(most, processors)
     assert make("reacher-2x1", 20, threads=2).threads == 2
     assert make("reacher-2x1", 20, threads=30).threads == 20
 
