@@ -85,7 +85,7 @@ def _torch() -> str:
 
 def _mujoco() -> str:
     version = _version("mujoco")
-    importlib.import_module("fp3o.envs.mamujoco.physics")
+    importlib.import_module("mujoco")
     return version
 
 

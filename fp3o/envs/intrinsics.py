@@ -6,7 +6,7 @@ from typing import Any
 
 import numba.extending
 
-from fp3o.envs.ranges import INTEGER, ir, types
+from fp3o.envs.ranges import INTEGER, arrays, ir, types
 
 
 def _atomic(operation: str) -> Any:
@@ -51,6 +51,15 @@ def _real(_: Any, address: Any) -> Any:
     return types.float64(types.int64), lower
 
 
+def _address(_: Any, array: Any) -> Any:
+    """Where an array's numbers are."""
+
+    def lower(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.ptrtoint(arrays.make_array(signature.args[0])(context, builder, values[0]).data, INTEGER)
+
+    return types.int64(array), lower
+
+
 def _call(_: Any, code: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
     """Call machine code with five integers or addresses. A C function that has fewer parameters ignores the others; the
     result of one that has none means nothing."""
@@ -66,6 +75,7 @@ add, put = _atomic("add"), _atomic("xchg")
 exchange: Any = numba.extending.intrinsic(_exchange)
 look: Any = numba.extending.intrinsic(_look)
 real: Any = numba.extending.intrinsic(_real)
+address: Any = numba.extending.intrinsic(_address)
 call: Any = numba.extending.intrinsic(_call)
 give_way = types.ExternalFunction("sched_yield", types.int32())
 """Let another thread have the processor, if one waits for it."""

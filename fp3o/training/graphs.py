@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 def give_way() -> None:
     """From now on other threads may have the processor while this process waits for the GPU; by default it does so
-    wide awake. Of twelve cells of 3s5z side by side on 16 cores the slowest was 2 to 3 % faster."""
+    wide awake. Of twelve cells of 3s5z side by side on 16 cores the slowest was 2 to 4 % faster."""
     with contextlib.suppress(OSError, AttributeError):  # another driver
         driver, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
         driver.cuInit(0)

@@ -112,7 +112,6 @@ class MamujocoBatch:
         tracked = {"x": (), "torso": ("torso",), "fingertip": ("fingertip", "target")}[self._body.tracks]
         bodies_tracked = [self._model.body(name).id for name in tracked]
         numbers = self._numbers(bodies_tracked, features.offsets()["d"], pieces)
-        states, done = self._simulators.states, np.zeros(slots, np.int64)
         local = np.stack([features.columns(agent) for agent in layout.local])
         central = features.columns(layout.state)[None]
         return kernels.Data(
@@ -120,10 +119,8 @@ class MamujocoBatch:
             slots=empty_records((slots,), **kernels.SLOT),
             functions=records((1,), **physics.functions(self._model)._asdict()),
             simulators=records((self.threads,), **self._simulators.addresses()),
-            states=states,
-            rows=states.ctypes.data + states.strides[0] * np.arange(slots),
-            done=done,
-            done_at=done.ctypes.data + done.itemsize * np.arange(slots),
+            states=self._simulators.states,
+            done=np.zeros((slots, 1), np.int64),
             places=np.zeros((slots, 3)),
             actions=np.zeros((slots, spec.agents, spec.action.width)),
             features=np.zeros((slots, features.width)),

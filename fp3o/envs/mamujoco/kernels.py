@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fp3o.envs.compiled import inner
 from fp3o.envs.interface import Doubles, Floats
-from fp3o.envs.intrinsics import call, give_way, look, put, real
+from fp3o.envs.intrinsics import address, call, give_way, look, put, real
 from fp3o.envs.ranges import Kernel, Record, read
 
 SIMULATE, STEP, BEGIN, SHOW = range(4)
@@ -31,7 +31,7 @@ class Task(NamedTuple):
     velocity_size: int
     place: int  # column of `Data.features` where the tracked position begins
     body: int  # that it is the place of; -1: qpos[0] is tracked
-    bodies: int
+    bodies: int  # of the model
     target: int  # body that the place is relative to; -1: none
     ids: bool  # append the one-hot agent number
     standardise: bool
@@ -64,9 +64,7 @@ class Data(NamedTuple):
     functions: NDArray[Any]  # [1] a record of `physics.Functions`
     simulators: NDArray[Any]  # [threads] records of `Simulators.addresses`
     states: Doubles  # [N, ·] a simulation's state
-    rows: NDArray[np.int64]  # [N] addresses of the states
-    done: NDArray[np.int64]  # [N] pieces of this step that are done
-    done_at: NDArray[np.int64]  # [N] their addresses
+    done: NDArray[np.int64]  # [N, 1] pieces of this step that are done
     places: Doubles  # [N, 3] the tracked body after this step
     actions: Doubles  # [N, A, K] not clipped
     features: Doubles  # [N, ·] the number of every token: q, v, v clipped, sines, cosines, tracked position, forces, 0
@@ -149,16 +147,17 @@ def find_places(task: Record, simulator: Record, into: Doubles) -> None:
 def simulate(data: Data, worker: int, n: int, piece: int) -> None:
     """The physics of one piece of a slot's step; after the last one, where the tracked body is and contact forces."""
     task, c, simulator = data.task[0], data.functions[0], data.simulators[worker]
-    while look(data.done_at[n]) != piece:  # the piece before it, by another thread
+    state, done = address(data.states[n]), address(data.done[n])
+    while look(done) != piece:  # the piece before it, by another thread
         give_way()
-    call(c.set_state, c.model, simulator.data, data.rows[n], task.whole, 0)
+    call(c.set_state, c.model, simulator.data, state, task.whole, 0)
     for _ in range(task.frames * (piece + 1) // task.pieces - task.frames * piece // task.pieces):
         call(c.step, c.model, simulator.data, 0, 0, 0)
-    call(c.get_state, c.model, simulator.data, data.rows[n], task.whole, 0)
+    call(c.get_state, c.model, simulator.data, state, task.whole, 0)
     if piece + 1 < task.pieces:
-        put(data.done_at[n], piece + 1)
+        put(done, piece + 1)
         return
-    put(data.done_at[n], 0)
+    put(done, 0)
     if task.body >= 0:
         find_places(task, simulator, data.places[n])
     if task.contact_cost > 0.0:
@@ -228,9 +227,10 @@ def begin(data: Data, worker: int, n: int) -> None:
     """An episode, in the state that the slot is in."""
     task, c, simulator = data.task[0], data.functions[0], data.simulators[worker]
     if task.body >= 0:
-        call(c.set_state, c.model, simulator.data, data.rows[n], task.whole, 0)
+        state = address(data.states[n])
+        call(c.set_state, c.model, simulator.data, state, task.whole, 0)
         call(c.places, c.model, simulator.data, 0, 0, 0)
-        call(c.get_state, c.model, simulator.data, data.rows[n], task.whole, 0)
+        call(c.get_state, c.model, simulator.data, state, task.whole, 0)
         find_places(task, simulator, data.places[n])
     read_state(task, data.states[n], data.features[n])
     track(task, data.places[n], data.features[n])
@@ -239,11 +239,11 @@ def begin(data: Data, worker: int, n: int) -> None:
 
 
 @Kernel
-def run_slots(address: Any, what: int, worker: int, start: int, stop: int) -> int:
+def run_slots(table: Any, what: int, worker: int, start: int, stop: int) -> int:
     """For slots start … stop: STEP after the physics, BEGIN an episode in the state that the slot is in, or SHOW what
     agents see. SIMULATE: the physics of a step, then STEP unless Python has work between (reaching); start … stop are
     pieces of steps, of which the first pieces of all slots have the highest numbers."""
-    data: Data = read(address)
+    data: Data = read(table)
     task, slots = data.task[0], len(data.slots)
     for number in range(start, stop):
         n, piece = number % slots, task.pieces - 1 - number // slots
