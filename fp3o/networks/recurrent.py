@@ -1,11 +1,14 @@
 """GRUs of many networks at once: parameters [R, P, …], data [R, P, rows, …].
 
 Unrolled into a compiled program, ten steps forward and back were most of it, and compiling took minutes. So a sequence
-is an operator of its own, with its gradient written out, and the compiler does not look inside.
+is an operator of its own, with its gradient written out, and the compiler does not look inside: on a GPU one kernel for
+all steps, where networks are small enough, else a step after the other.
 """
 
 from __future__ import annotations
 
+import functools
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -25,6 +28,10 @@ def gru(inputs: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tenso
     """
     if inputs.shape[3] == 1:  # acting: the step is compiled together with the layers around it
         return gru_step(weight, bias, inputs[:, :, :, 0], state * keep)[:, :, :, None]
+    if _fuses(state):
+        given = (x.contiguous() for x in (inputs, keep, state, weight, bias))
+        fused: Tensor = _FusedSequence.apply(*given)  # type: ignore[no-untyped-call]
+        return fused
     steps_first = (x.movedim(3, 0).contiguous() for x in (inputs, keep))
     states: Tensor = _Sequence.apply(*steps_first, state.contiguous(), weight, bias)  # type: ignore[no-untyped-call]
     return states.movedim(0, 3)
@@ -41,6 +48,89 @@ def gru_step(weight: Tensor, bias: Tensor, inputs: Tensor, state: Tensor) -> Ten
     reset, update = sigmoid(input_gates + hidden_gates).chunk(2, -1)
     new = torch.tanh(input_new + reset * hidden_new)
     return new + update * (state - new)
+
+
+# One kernel for all steps (fused_gru.py) ------------------------------------------------------------------------------
+
+MOST_UNITS = 64  # of which a multiprocessor's registers hold the recurrent weights and their gradient
+
+
+def _fuses(state: Tensor) -> bool:
+    return state.is_cuda and state.shape[-1] <= MOST_UNITS and state.dtype == torch.float32 and _has_triton()
+
+
+@functools.cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def scan(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor, states: Tensor) -> None:
+    """Without a gradient: write the states [L, R, P, C, H] after each step; arguments as of `sequence`."""
+    if _fuses(state):
+        from fp3o.networks import fused_gru
+
+        inputs, keep, into = (x.flatten(1, 2).movedim(0, 2) for x in (inputs, keep, states))
+        state, weight, bias = (x.flatten(0, 1) for x in (state, weight, bias))
+        fused_gru.forward(inputs, keep, state, weight, bias, into)
+        return
+    for given, kept, into in zip(inputs, keep, states, strict=True):
+        state = into.copy_(gru_step(weight, bias, given, state * kept[..., None]))
+
+
+class _FusedSequence(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        states: Tensor
+        states, kept = fused_sequence(inputs, keep, state, weight, bias)
+        ctx.save_for_backward(keep, weight, kept)
+        return states
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        of_inputs, *others = fused_sequence_gradient(gradient.contiguous(), *ctx.saved_tensors)
+        return of_inputs, None, *others
+
+
+@torch.library.custom_op("fp3o::fused_gru_forward", mutates_args=(), device_types="cuda")
+def fused_sequence(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """States [R, P, C, L, H], and what their gradient needs; arguments as of `gru`, contiguous."""
+    from fp3o.networks import fused_gru
+
+    states, kept = _fused_outputs(inputs, keep, state, weight, bias)
+    fused_gru.forward(*(x.flatten(0, 1) for x in (inputs, keep, state, weight, bias, states, kept)))
+    return states, kept
+
+
+@fused_sequence.register_fake
+def _fused_outputs(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    steps, size = inputs.shape[:-1], state.shape[-1]
+    return inputs.new_empty(*steps, size), inputs.new_empty(*steps, KEPT * size)
+
+
+@torch.library.custom_op("fp3o::fused_gru_backward", mutates_args=(), device_types="cuda")
+def fused_sequence_gradient(
+    gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of the inputs, the first state, weight and bias from that of the states."""
+    from fp3o.networks import fused_gru
+
+    found = fused_gru.backward(*(x.flatten(0, 1) for x in (gradient, keep, weight, kept)))
+    of_inputs, of_state, of_weight, of_bias = (x.unflatten(0, weight.shape[:2]) for x in found)
+    return of_inputs, of_state, of_weight, of_bias
+
+
+@fused_sequence_gradient.register_fake
+def _(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    *shape, _, size = gradient.shape
+    return (
+        gradient.new_empty(*gradient.shape[:-1], 3 * size),
+        gradient.new_empty(*shape, size),
+        torch.empty_like(weight),
+        gradient.new_empty(*weight.shape[:2], 3 * size),
+    )
+
+
+# A step after the other ----------------------------------------------------------------------------------------------
 
 
 class _Sequence(torch.autograd.Function):

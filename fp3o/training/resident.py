@@ -18,7 +18,7 @@ from torch import Tensor
 from fp3o.envs.interface import Snapshot
 from fp3o.networks.actor import Actor
 from fp3o.networks.critic import Critic
-from fp3o.networks.recurrent import gru_step
+from fp3o.networks.recurrent import scan
 from fp3o.networks.stacked import gate_inputs
 from fp3o.training.graphs import capture
 from fp3o.training.policy import Policy
@@ -204,7 +204,7 @@ class Scan:
         rows = (replicas, owners, agents // owners * slots)
         # One step more than the rollout has, for the value after its last step. State t is that before step t.
         self._inputs = torch.zeros(steps + 1, *rows, 3 * width, device=device)
-        self._keep = torch.zeros(steps + 1, *rows, 1, device=device)
+        self._keep = torch.zeros(steps + 1, *rows, device=device)
         self._states = torch.zeros(steps + 2, *rows, width, device=device)
         self._weights: dict[str, Tensor] = {}
         self._run: Callable[[], object] | None = None
@@ -262,5 +262,4 @@ class Scan:
     def run(self) -> None:
         """Compute the states after the first."""
         weight, bias = self._weights["gru.weight_hh"], self._weights["gru.bias_hh"]
-        for step, (inputs, keep) in enumerate(zip(self._inputs, self._keep, strict=True)):
-            self._states[step + 1] = gru_step(weight, bias, inputs, self._states[step] * keep)
+        scan(self._inputs, self._keep, self._states[0], weight, bias, self._states[1:])

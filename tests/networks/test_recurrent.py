@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 
-from fp3o.networks.recurrent import gru, gru_step, sequence, sequence_gradient
+from fp3o.networks.recurrent import (
+    fused_sequence,
+    fused_sequence_gradient,
+    gru,
+    gru_step,
+    scan,
+    sequence,
+    sequence_gradient,
+)
 
 REPLICAS, OWNERS, CHUNKS, LENGTH, SIZE = 2, 3, 5, 4, 6
 
 
-def drawn(dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+def drawn(dtype: torch.dtype = torch.float64, chunks: int = CHUNKS, size: int = SIZE) -> dict[str, Tensor]:
     source = torch.Generator().manual_seed(0)
 
     def normal(*shape: int) -> Tensor:
-        return torch.randn(REPLICAS, OWNERS, *shape, generator=source, dtype=dtype)
+        return torch.randn(REPLICAS, OWNERS, *shape, generator=source, dtype=torch.float64).to(dtype)
 
     return {
-        "inputs": normal(CHUNKS, LENGTH, 3 * SIZE),
-        "state": normal(CHUNKS, SIZE),
-        "keep": (normal(CHUNKS, LENGTH) > -0.5).to(dtype),
-        "weight": normal(SIZE, 3 * SIZE),
-        "bias": normal(3 * SIZE),
+        "inputs": normal(chunks, LENGTH, 3 * size),
+        "state": normal(chunks, size),
+        "keep": (normal(chunks, LENGTH) > -0.5).to(dtype),
+        "weight": normal(size, 3 * size) / size**0.5,
+        "bias": normal(3 * size),
     }
 
 
@@ -39,20 +49,46 @@ GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(
 
 @pytest.mark.parametrize("device", ["cpu", GPU])
 def test_a_sequence_is_its_steps(device: str) -> None:
-    given, results = {name: x.to(device) for name, x in drawn().items()}, []
+    given = {name: x.to(device) for name, x in drawn().items()}
     assert 0 < given["keep"].mean() < 1
-    gradient = torch.randn(REPLICAS, OWNERS, CHUNKS, LENGTH, SIZE, dtype=torch.float64).to(device)
-    for function in (gru, step_by_step):
-        leaves = {name: x.clone().requires_grad_(name != "keep") for name, x in given.items()}
-        states = function(**leaves)
-        learned = [x for x in leaves.values() if x.requires_grad]
-        results.append([states, *torch.autograd.grad(states, learned, gradient)])
-    for mine, expected in zip(*results, strict=True):
+    for mine, expected in zip(with_gradients(gru, given), with_gradients(step_by_step, given), strict=True):
         torch.testing.assert_close(mine, expected, atol=1e-12, rtol=1e-10)
 
 
-def test_a_network_alone_is_the_same_to_the_bit() -> None:
-    given = drawn(torch.float32)
+def with_gradients(function: Callable[..., Tensor], given: dict[str, Tensor]) -> list[Tensor]:
+    """States and the gradients of all that learns, from a gradient that is different in every number."""
+    leaves = {name: x.clone().requires_grad_(name != "keep") for name, x in given.items()}
+    states = function(**leaves)
+    gradient = torch.linspace(-1, 1, states.numel(), dtype=states.dtype, device=states.device).view_as(states).cos()
+    return [states, *torch.autograd.grad(states, [x for x in leaves.values() if x.requires_grad], gradient)]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("size", [6, 64])
+@pytest.mark.parametrize("chunks", [CHUNKS, 700])
+def test_gpu_one_kernel_for_all_steps_is_as_exact_as_single_precision(size: int, chunks: int) -> None:
+    """Its products are made of three; those of a step after the other, on a CPU, are the measure."""
+    exact, single = drawn(torch.float64, chunks, size), drawn(torch.float32, chunks, size)
+    right = with_gradients(step_by_step, exact)
+    ours = with_gradients(gru, {name: x.cuda() for name, x in single.items()})
+    for x, plain, expected in zip(ours, with_gradients(step_by_step, single), right, strict=True):
+        error, usual = ((y.cpu().double() - expected).abs().max() for y in (x, plain))
+        assert error <= 4 * usual + 1e-7 * expected.abs().max()
+
+
+@pytest.mark.parametrize("device", ["cpu", GPU])
+def test_a_scan_writes_the_states_of_a_sequence(device: str) -> None:
+    given = {name: x.to(device) for name, x in drawn(torch.float32).items()}
+    expected = gru(**given).movedim(3, 0)
+    inputs, keep = (given[name].movedim(3, 0).contiguous() for name in ("inputs", "keep"))
+    states = torch.zeros(expected.shape, device=device)
+    scan(inputs, keep, given["state"], given["weight"], given["bias"], states)
+    torch.testing.assert_close(states, expected, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["cpu", GPU])
+def test_a_network_alone_is_the_same_to_the_bit(device: str) -> None:
+    given = {name: x.to(device) for name, x in drawn(torch.float32).items()}
     together = gru(**given)
     alone = gru(**{name: x[1:, 2:] for name, x in given.items()})
     assert together[1:, 2:].equal(alone)
@@ -68,3 +104,14 @@ def test_what_the_compiler_is_told_of_the_operators(device: str) -> None:
     assert states.shape == (LENGTH, *state.shape)
     gradients = sequence_gradient(torch.ones_like(states), keep, weight, kept)
     assert [x.shape for x in gradients] == [x.shape for x in (inputs, state, weight, bias)]
+
+
+@pytest.mark.parametrize("device", ["meta", GPU])
+def test_what_the_compiler_is_told_of_the_kernels(device: str) -> None:
+    given = {name: x.to(device) for name, x in drawn(torch.float32).items()}
+    inputs, state, keep, weight, bias = given.values()
+    states, kept = fused_sequence(inputs, keep, state, weight, bias)
+    assert states.shape == (*keep.shape, SIZE)
+    gradients = fused_sequence_gradient(torch.ones_like(states), keep, weight, kept)
+    assert [x.shape for x in gradients] == [x.shape for x in (inputs, state, weight, bias)]
+    assert all(x.is_contiguous() for x in gradients)
