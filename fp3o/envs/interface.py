@@ -7,6 +7,7 @@ with zeros; `available` (categorical) or `ActionSpec.used` (Gaussian) tells what
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -137,6 +138,13 @@ class BatchEnv(Protocol):
 
     def close(self) -> None:
         """End processes and free what the simulator holds."""
+
+
+def show_in(env: object, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Let an engine that can write what agents see into these arrays, by the names of a `Snapshot`, from now on: others
+    need not copy it."""
+    if arrays and hasattr(env, "show_in"):
+        env.show_in(arrays)
 
 
 def slot_seeds(seed: int, stream: str, slots: int, iteration: int = 0) -> Seeds:

@@ -19,7 +19,7 @@ from fp3o.config.settings import settings_of
 from fp3o.envs import make
 from fp3o.envs.checks import processors
 from fp3o.envs.domains import OPTIONS
-from fp3o.envs.interface import BatchEnv, EnvSpec, Episode, slot_seeds
+from fp3o.envs.interface import BatchEnv, EnvSpec, Episode, show_in, slot_seeds
 from fp3o.errors import UserError
 from fp3o.fields import restored
 from fp3o.networks.actor import Actor
@@ -61,6 +61,7 @@ class Evaluator:
 
         self.env = environments(threads) if beside is None else beside.made(environments, threads)
         self.policy = policy(actor, replicas, episodes, compiler)
+        show_in(self.env, self.policy.shown)
 
     @torch.no_grad()
     def rehearse(self, trunks: torch.Tensor, heads: torch.Tensor, seeds: Sequence[int]) -> None:

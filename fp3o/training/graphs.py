@@ -28,12 +28,15 @@ def give_way() -> None:
         driver.cuDevicePrimaryCtxSetFlags_v2(device, YIELD)
 
 
-def capture(step: Callable[[], Result], undo: Callable[[], object]) -> tuple[torch.cuda.CUDAGraph, Result]:
+def capture(
+    step: Callable[[], Result], undo: Callable[[], object], urgent: bool = False
+) -> tuple[torch.cuda.CUDAGraph, Result]:
     """A graph of one step, and the tensors into which its replays write their results.
 
-    The step is executed for warm-up, and `undo` must restore what that changes; capturing executes nothing.
+    The step is executed for warm-up, and `undo` must restore what that changes; capturing executes nothing. urgent: its
+    kernels go before others that wait for the GPU, of other processes too.
     """
-    stream = torch.cuda.Stream()
+    stream = torch.cuda.Stream(priority=-1 if urgent else 0)
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(WARM_UP_STEPS):
@@ -43,7 +46,7 @@ def capture(step: Callable[[], Result], undo: Callable[[], object]) -> tuple[tor
     graph = torch.cuda.CUDAGraph()
     # Nothing may be freed on the GPU during a capture: destroying the graph of an earlier training aborts the process.
     # Other threads may use the GPU meanwhile: evaluations do, on a stream of their own.
-    with no_garbage_collection(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with no_garbage_collection(), torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
         result = step()
     return graph, result
 

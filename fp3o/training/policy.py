@@ -24,6 +24,9 @@ class Policy:
         """slots: environments per replica."""
         self.actor, self.replicas, self.slots = actor, replicas, slots
         self.agents = actor.sharing.agents
+        self.shown: dict[str, NDArray[Any]] = {}
+        """Arrays [R·N, A, …] from which it takes what agents see, by the names of a `Snapshot`; snapshots in other
+        arrays are copied there. Empty: it reads snapshots where they are."""
         shape = (replicas, self.agents, slots, actor.hidden_size)
         self.hidden = torch.zeros(shape, device=self.device) if actor.recurrent else None
         self.history: Tensor | None = None
@@ -39,12 +42,14 @@ class Policy:
             return None
         return torch.tensor(owners, device=self.device).expand(self.replicas, -1)
 
-    def remember(self, steps: int, pinned: bool) -> None:
-        """From now on keep the GRU state before each step of a rollout, in `history` [R, T, N, A, H]."""
+    def remember(self, steps: int, pinned: bool, state_size: int | None = None) -> dict[str, Tensor]:
+        """From now on keep the GRU state before each step of a rollout, in `history` [R, T, N, A, H]. Returns what else
+        it keeps, [R, T, N, A, …] by name: of what agents see, and states of this size."""
         if self.hidden is not None:
             shape = (self.replicas, steps, self.slots, self.agents, self.actor.hidden_size)
             self.history = torch.zeros(shape, pin_memory=pinned)
             self._frames = self.history.numpy().swapaxes(0, 1)
+        return {}
 
     def restart(self) -> None:
         """Reset the recurrent state."""

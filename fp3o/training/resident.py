@@ -6,8 +6,10 @@ out. The same classes also run without a graph, on any device.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,12 +95,25 @@ class ResidentPolicy(Policy):
             "action": ((*each, action.width), torch.int64 if action.kind == "categorical" else real),
         }
         self._outputs = Packed(outputs, self.device)
+        self._states: Packed | None = None
+        self._remembered: dict[str, Tensor] = {}
         self._steps: dict[bool, Callable[[], object]] = {}
+        self.shown = {name: _flat(self._inputs.arrays[name]) for name in ("observation", "available") if name in inputs}
 
-    def remember(self, steps: int, pinned: bool) -> None:
+    def remember(self, steps: int, pinned: bool, state_size: int | None = None) -> dict[str, Tensor]:
+        each, size, real = (self.replicas, self.slots, self.agents), self.actor.hidden_size, torch.get_default_dtype()
         if self.hidden is not None:
-            shape = (self.replicas, steps, self.slots, self.agents, self.actor.hidden_size)
-            self.history = torch.zeros(shape, device=self.device)
+            self.history = torch.zeros(self.replicas, steps, *each[1:], size, device=self.device)
+        sources = [self._inputs]
+        if state_size is not None:
+            self._states = Packed({"state": ((*each, state_size), real)}, self.device)
+            self.shown["state"] = _flat(self._states.arrays["state"])
+            sources.append(self._states)
+        for source in sources:
+            source.upload()
+            for name in source.tensors.keys() & self.shown.keys():
+                self._remembered[name] = source.tensors[name][:, None].repeat(1, steps, 1, 1, 1)
+        return self._remembered
 
     def restart(self) -> None:
         if self.hidden is not None:
@@ -118,12 +133,13 @@ class ResidentPolicy(Policy):
             self._layers = kept
 
     def begin(self, snapshot: Snapshot, keep: NDArray[np.float32], noise: Tensor | None, time: int) -> None:
-        arrays, shape = self._inputs.arrays, (self.replicas, self.slots, self.agents, -1)
+        arrays = self._inputs.arrays
         arrays["time"][0] = time
-        arrays["observation"][:] = snapshot.observation.reshape(shape)
         arrays["keep"][:] = keep
-        if snapshot.available is not None:
-            arrays["available"][:] = snapshot.available.reshape(shape)
+        for name, array in self.shown.items():
+            given = getattr(snapshot, name)
+            if given is not None and given is not array:
+                array[:] = given
         samples = noise is not None
         if noise is not None:
             arrays["noise"][:] = noise.numpy()
@@ -149,7 +165,7 @@ class ResidentPolicy(Policy):
             if before is not None:
                 self.restore(before)
 
-        return capture(step, undo)[0].replay
+        return capture(step, undo, urgent=True)[0].replay
 
     @torch.no_grad()
     def step(self, samples: bool) -> None:
@@ -159,6 +175,8 @@ class ResidentPolicy(Policy):
         given = self._inputs.tensors
         if self.history is not None and self.hidden is not None:
             self.history.index_copy_(1, given["time"], self.hidden.transpose(1, 2)[:, None])
+        with self._beside():
+            self._keep_in_mind()
         location, action, *hidden = self._forward(
             self._layers,
             given["observation"],
@@ -172,6 +190,36 @@ class ResidentPolicy(Policy):
         self._outputs.tensors["location"].copy_(location)
         self._outputs.tensors["action"].copy_(action)
         self._outputs.download()
+        if self._side is not None:
+            torch.cuda.current_stream().wait_stream(self._side)
+
+    def _keep_in_mind(self) -> None:
+        """What agents see, for the rollout."""
+        seen = dict(self._inputs.tensors)
+        if self._states is not None:
+            self._states.upload()
+            seen |= self._states.tensors
+        for name, remembered in self._remembered.items():
+            remembered.index_copy_(1, seen["time"], seen[name][:, None])
+
+    @contextmanager
+    def _beside(self) -> Iterator[None]:
+        """What is done inside, a GPU does beside what follows."""
+        if self._side is None:
+            yield
+            return
+        self._side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._side):
+            yield
+
+    @functools.cached_property
+    def _side(self) -> torch.cuda.Stream | None:
+        return torch.cuda.Stream(self.device, priority=-1) if self.device.type == "cuda" and self._remembered else None
+
+
+def _flat(array: NDArray[Any]) -> NDArray[Any]:
+    """[R, N, …] as engines know it, [R·N, …]; the same memory."""
+    return array.reshape(-1, *array.shape[2:])
 
 
 class Scanned(NamedTuple):

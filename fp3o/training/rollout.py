@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
 from fp3o.config.settings import Settings
-from fp3o.envs.interface import BatchEnv, Episode, Snapshot
+from fp3o.envs.interface import BatchEnv, Episode, Snapshot, show_in
 from fp3o.networks.actor import Distribution
 from fp3o.training.policy import Policy, noise_of, playable
 from fp3o.training.randomness import generator
@@ -71,11 +71,16 @@ class Collector:
             sizes["state"] = (*agents, spec.state_size)
         # Pinned memory: the GPU copies it while the CPU does other work.
         pinned = learner.device.type == "cuda"
-        self._buffers = {name: torch.zeros(size, pin_memory=pinned) for name, size in sizes.items()}
-        self.policy.remember(settings.rollout_length, pinned)
-        if action.kind == "categorical":
+        state_size = spec.state_size if self._sees_state else None
+        self._kept = self.policy.remember(settings.rollout_length, pinned, state_size)
+        self._buffers = {
+            name: torch.zeros(size, pin_memory=pinned) for name, size in sizes.items() if name not in self._kept
+        }
+        if action.kind == "categorical" and "available" not in self._kept:
             available = (*agents, action.parameters)
             self._buffers["available"] = torch.ones(available, dtype=torch.bool, pin_memory=pinned)
+        self._copied = [name for name in ("observation", "state", "available") if name in self._buffers]
+        show_in(env, self.policy.shown)
         # Views as NumPy arrays, time first: a small write takes a third of the time of a tensor's.
         self._frames = {name: x.numpy().swapaxes(0, 1) for name, x in self._buffers.items()}
         self.keep = np.zeros((self.replicas, self.slots), np.float32)  # 0: the step to come starts an episode
@@ -98,11 +103,9 @@ class Collector:
         frames["continues"][:] = 1
         for time in range(self.settings.rollout_length):
             policy.begin(snapshot, self.keep, noise[time], time)
-            frames["observation"][time] = snapshot.observation.reshape(shape)
-            if self._sees_state:
-                frames["state"][time] = snapshot.state.reshape(shape)
-            if snapshot.available is not None:
-                frames["available"][time] = snapshot.available.reshape(shape)
+            for name in self._copied:
+                if (seen := getattr(snapshot, name)) is not None:
+                    frames[name][time] = seen.reshape(shape)
             frames["alive"][time] = snapshot.alive.reshape(shape[:3])
             location, action = policy.finish()
             frames["location"][time] = location
@@ -166,7 +169,7 @@ class Collector:
     def _finish(self, snapshot: Snapshot, limits: list[Limit]) -> Rollout:
         """Upload the buffers, then compute log-probabilities and values of the whole rollout."""
         learner, device = self.learner, self.learner.device
-        data = {name: x.to(device, non_blocking=True) for name, x in self._buffers.items()}
+        data = self._kept | {name: x.to(device, non_blocking=True) for name, x in self._buffers.items()}
         state = data.setdefault("state", data["observation"])
         last = torch.from_numpy(snapshot.state if self._sees_state else snapshot.observation).to(device)
         last = last.view(self.replicas, self.slots, self.env.spec.agents, -1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fp3o.envs import make
-from fp3o.envs.interface import BatchEnv, Snapshot, Transition, slot_seeds
+from fp3o.envs.interface import BatchEnv, Snapshot, Transition, show_in, slot_seeds
 from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac import layouts
 from fp3o.envs.smac.kernel import run_slots
@@ -48,6 +48,33 @@ def copied(snapshot: Snapshot) -> Snapshot:
 def assert_same(one: Any, two: Any) -> None:
     for left, right in zip(one, two, strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_it_shows_what_agents_see_where_it_is_told_to(threads: int) -> None:
+    """After a reset, a step and a saved state; the numbers are the same."""
+    plain, told = (make("smac", "2s3z", 3, threads=threads) for _ in range(2))
+    seeds = slot_seeds(0, "training", 3)
+    plain.reset(seeds)
+    told.reset(seeds)
+    shapes = {name: getattr(told.snapshot(), name) for name in ("observation", "state", "available")}
+    arrays = {name: np.full_like(array, 7) for name, array in shapes.items()}
+    show_in(told, arrays)
+    assert_same(copied(told.snapshot()), plain.snapshot())
+    assert_same(play(told, seeds, 5)[-1].snapshot, play(plain, seeds, 5)[-1].snapshot)
+    saved = plain.state_dict()
+    told.reset(seeds + 1)
+    told.load_state_dict(saved)
+    assert_same(told.snapshot(), plain.snapshot())
+    for name, array in arrays.items():
+        assert getattr(told.snapshot(), name) is array
+        assert getattr(told.step(first_legal(told)).snapshot, name) is array
+
+
+def first_legal(env: BatchEnv) -> np.ndarray:
+    available = env.snapshot().available
+    assert available is not None
+    return available.argmax(-1)[..., None]
 
 
 def of_slots(result: Transition, slots: list[int]) -> Transition:

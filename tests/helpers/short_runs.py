@@ -20,6 +20,7 @@ TINY: dict[str, dict[str, Scalar]] = {
     "mamujoco": {"rollout_length": 10, "episode_limit": 8},
     "mpe": {"rollout_length": 25, "minibatches": 1, "chunk_length": 10},
     "matrix": {"rollout_length": 8, "total_steps": 32},
+    "smac": {"rollout_length": 20, "minibatches": 1, "chunk_length": 10},
 }
 
 

@@ -45,6 +45,7 @@ SPEAKER, SPREAD, REACHER = (
     "mpe/simple-spread/full/fp3o",
     "mamujoco/reacher-2x1/partial/mappo",
 )
+BATTLE = "smac/3m/full/fp3o"
 TOLERANCE = 1e-5
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 Acts = Callable[..., Policy]
@@ -98,15 +99,29 @@ def agree(
             assert difference.max() <= (0 if name in exact else tolerance), f"{name}: {difference.max():.2g}"
 
 
-@pytest.mark.parametrize("cell", [SPEAKER, SPREAD, REACHER])
+@pytest.mark.parametrize("cell", [SPEAKER, SPREAD, REACHER, BATTLE])
 def test_a_rollout_is_that_of_the_plain_policy(cell: str) -> None:
     """To the bit where nothing but addresses differs; values come from products of other shapes."""
     plan = plan_of(cell)
     plain, resident = rollouts(Play(plan, Policy)), rollouts(Play(plan, PLAIN))
     agree(plain, resident, exact=("observation", "action", "location", "hidden_actor", "reward", "keep", "log_prob"))
-    assert plain[1]["keep"].unique().tolist() == [0.0, 1.0]
+    assert cell == BATTLE or plain[1]["keep"].unique().tolist() == [0.0, 1.0]
     assert plain[1]["hidden_critic"].abs().max() > 100 * TOLERANCE
     assert (plain[1]["value"] - plain[0]["value"]).abs().max() > 100 * TOLERANCE
+
+
+def test_battles_are_written_where_the_policy_reads_them() -> None:
+    """Training and evaluation copy nothing; the critics' input is read by those that learn only."""
+    play, plan = Play(plan_of(BATTLE), PLAIN), plan_of(BATTLE)
+    evaluator = Evaluator(plan.cell, plan.options, play.learner.actor, len(SEEDS), 2, policy=PLAIN)
+    for env, policy, names in (
+        (play.env, play.collector.policy, {"observation", "available", "state"}),
+        (evaluator.env, evaluator.policy, {"observation", "available"}),
+    ):
+        assert policy.shown.keys() == names
+        for name, array in policy.shown.items():
+            assert getattr(env.snapshot(), name) is array
+    evaluator.close()
 
 
 def test_values_in_pieces_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +153,9 @@ class Recorded:
             self._result.copy_(result)
 
 
-def warmed_up(step: Callable[[], Tensor | None], undo: Callable[[], object]) -> tuple[Recorded, Tensor | None]:
+def warmed_up(
+    step: Callable[[], Tensor | None], undo: Callable[[], object], urgent: bool = False
+) -> tuple[Recorded, Tensor | None]:
     """`graphs.capture` without a GPU."""
     for _ in range(graphs.WARM_UP_STEPS):
         step()
@@ -263,7 +280,7 @@ def test_a_path_says_where_policies_act(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @GPU
-@pytest.mark.parametrize("cell", [SPEAKER, SPREAD, REACHER])
+@pytest.mark.parametrize("cell", [SPEAKER, SPREAD, REACHER, BATTLE])
 def test_gpu_graphs_act_and_value_as_their_operations_do(cell: str) -> None:
     plan = plan_of(cell)
     plain = rollouts(Play(plan, Policy))

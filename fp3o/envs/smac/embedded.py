@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -83,10 +84,21 @@ class EmbeddedBattles:
         self.rules = make_rules(
             scenario, self.ground, self.options.profile, scripted_allies=scripted_allies, noise=noise
         )
-        alive, shown = self.battles.alive[:, :agents], self._shown
-        self._snapshot = Snapshot(shown.observation, shown.state, alive, shown.available)
+        self._snapshot = self._seen()
         self._choices = np.full((slots, scenario.agents, 1), scenario.actions)
         self._started = False
+
+    def show_in(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Write observations, states and legal actions into these arrays from now on."""
+        for name, array in arrays.items():
+            array[...] = getattr(self._shown, name)
+        self._shown = self._shown._replace(**arrays)
+        self.rules = self._rules  # the kernel has the addresses
+        self._snapshot = self._seen()
+
+    def _seen(self) -> Snapshot:
+        shown = self._shown
+        return Snapshot(shown.observation, shown.state, self.battles.alive[:, : self.spec.agents], shown.available)
 
     @property
     def rules(self) -> Rules:
