@@ -74,6 +74,10 @@ class Line(NamedTuple):
 
 def train(asked: Asked, folder: Path) -> None:
     """Train until somebody ends this process. Prints how that is computed, and the clock after every iteration."""
+    from fp3o.training import driver
+
+    if asked.device != "cpu":
+        driver.wake()  # as `fp3o train` does
     import torch
 
     from fp3o.training import execution, loop
@@ -90,7 +94,7 @@ def train(asked: Asked, folder: Path) -> None:
 
     try:
         chosen = execution.choose(resolve(cell, {}), asked.device, "auto", asked.threads)
-        told: dict[str, Any] = {"torch": torch.__version__, "mps": chosen.device == "cuda" and execution._mps()}
+        told: dict[str, Any] = {"torch": torch.__version__, "mps": chosen.device == "cuda" and driver.has_mps()}
         told["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else None
         tell(told | {"path": chosen.record() | {"threads": chosen.threads}})
         # Called after every iteration. Callbacks learn of some later, while an evaluation runs beside training.

@@ -38,8 +38,11 @@ CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "NUMBA_CACHE_DIR")
 
 def begin(cell: str, device: str, mode: str, folder: Path) -> None:
     """Train until the first iteration is done, print how it was computed, and end at once."""
+    from fp3o.training import driver
     from fp3o.training.allocator import no_garbage_collection
 
+    if device != "cpu":
+        driver.wake()
     with no_garbage_collection():  # as `fp3o train` imports them
         import torch
 

@@ -25,6 +25,7 @@ from fp3o.cli.arguments import (
 from fp3o.cli.roots import Roots
 from fp3o.envs.domains import DOMAINS
 from fp3o.runs import layout
+from fp3o.training import driver
 from fp3o.training.allocator import no_garbage_collection
 
 if TYPE_CHECKING:
@@ -178,6 +179,8 @@ def carry_out(
         for line in deviation_lines(plan):
             print(line)
         find_local_modules()
+        if computing.device != "cpu":
+            driver.wake()  # before torch is imported
         with no_garbage_collection():
             from fp3o.training.loop import train as run_training
             from fp3o.training.progress import Progress

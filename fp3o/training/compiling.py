@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib
 import os
+import pickle
 import platform
 import shutil
 import tempfile
@@ -33,7 +34,7 @@ from fp3o import caches
 from fp3o.errors import UserError
 from fp3o.runs.atomic import write_atomically
 from fp3o.training.allocator import no_garbage_collection
-from fp3o.training.comparing import check_program
+from fp3o.training.comparing import check_program, compared
 
 OURS = "programs-"
 CHOSEN, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"  # the compilers' own variables
@@ -119,9 +120,12 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         inputs = Inputs(function, arguments)
         if inputs.key not in programs:
-            if postpone := POSTPONE.get():
+            if (known := recalled(inputs)) is not None:
+                programs[inputs.key] = known
+            elif postpone := POSTPONE.get():
                 return postpone(programs, inputs)
-            programs[inputs.key] = _compile(inputs)
+            else:
+                programs[inputs.key] = _compile(inputs)
         with torch.no_grad():
             return programs[inputs.key](*(x.detach() for x in inputs.tensors))
 
@@ -151,6 +155,7 @@ class Inputs:
                 self.tensors.append(leaf)
             places.append((numbers[id(leaf)],))
         self._places = places
+        self._traits = getattr(self._object, "traits", None)
         self.key = (tuple(nesting), tuple(map(repr, places)), tuple(map(_kind, self.tensors)))
 
     def call(self, *tensors: Tensor) -> Any:
@@ -159,9 +164,23 @@ class Inputs:
         held, arguments = pytree.tree_unflatten(leaves, pytree.tree_structure(self._all))
         if self._object is None:
             return self._function(*arguments)
-        there = copy.copy(self._object)
+        if self._traits is None:
+            there = copy.copy(self._object)
+        else:
+            there = object.__new__(type(self._object))
+            vars(there).update({name: getattr(self._object, name) for name in self._traits})
         vars(there).update(held)
         return self._function.__func__(there, *arguments)  # type: ignore[attr-defined]
+
+    @functools.cached_property
+    def name(self) -> str | None:
+        """All that tracing depends on, without tracing: our code, the method, its object's `traits` and what it is
+        called with. None if the object does not say which of its attributes matter."""
+        if self._traits is None:
+            return None
+        traits = {name: getattr(self._object, name) for name in self._traits}
+        method = f"{self._function.__module__}.{self._function.__qualname__} of {type(self._object)}"
+        return f"{_code()}{method}{traits}{self.key}{_settings(self.tensors)}"
 
 
 def _take_apart(value: Any, leaves: list[Any], nesting: list[Any]) -> None:
@@ -243,7 +262,44 @@ def make(source: Source, wait: bool = True) -> Callable[..., Any]:
 
 def _compile(inputs: Inputs) -> Callable[..., Any]:
     source, outputs = trace(inputs)
-    return nested(make(source), outputs)
+    program = nested(make(source), outputs)
+    note(inputs, source, outputs)
+    return program
+
+
+def recalled(inputs: Inputs) -> Callable[..., Any] | None:
+    """The program for these inputs, if one was noted, without tracing: four of 3s5z's took 1.4 s."""
+    folder = cache_folder()
+    if folder is None or inputs.name is None or compared(inputs.tensors):
+        return None
+    with contextlib.suppress(Exception):  # not there, or damaged: it is traced, and made again if need be
+        kept, example = pickle.loads(_note(folder, inputs.name).read_bytes())
+        with torch.no_grad(), no_garbage_collection():
+            program = nested(_load(folder / kept), pytree.tree_structure(example))
+        _tell()
+        return program
+    return None
+
+
+def note(inputs: Inputs, source: Source, outputs: pytree.TreeSpec) -> None:
+    """Remember which program these inputs need."""
+    folder = cache_folder()
+    if folder is not None and inputs.name is not None and source.kept is not None and source.kept.exists():
+        # torch warns of the description of a nesting when that is read again; of an example it does not.
+        example = pytree.tree_unflatten(range(outputs.num_leaves), outputs)
+        with contextlib.suppress(OSError, pickle.PicklingError):
+            write_atomically(_note(folder, inputs.name), pickle.dumps((source.kept.name, example)))
+
+
+def _note(folder: Path, name: str) -> Path:
+    return folder / f"note-{_digest(name)}"
+
+
+@functools.cache
+def _code() -> str:
+    """A digest of our sources."""
+    package = Path(__file__).parents[1]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(package.rglob("*.py")))).hexdigest()
 
 
 def nested(run: Callable[..., Any], outputs: pytree.TreeSpec) -> Callable[..., Any]:
@@ -251,16 +307,25 @@ def nested(run: Callable[..., Any], outputs: pytree.TreeSpec) -> Callable[..., A
     return lambda *tensors: pytree.tree_unflatten(run(*tensors), outputs)
 
 
+# Kernels are not chosen by timing them: that takes seconds, and sums in another order would differ in the last bits
+# from one machine to the next. Nor named after all they do: Triton shortens the files of names above 150 letters, torch
+# does not find them, and a C compiler runs for each such kernel (10 of HalfCheetah's 55, 2.3 s in all).
+SETTINGS = {"deterministic": True, "triton.autotune_pointwise": False, "triton.descriptive_names": False}
+
+
+def _load(kept: Path) -> Callable[..., Any]:
+    importlib.import_module("torch._inductor.compile_fx")
+    inductor: Any = torch._inductor
+    with inductor.config.patch(SETTINGS):
+        return cast(Callable[..., Any], inductor.CompiledArtifact.load(path=str(kept)))
+
+
 def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None) -> Callable[..., Any]:
     inductor: Any = torch._inductor
-    # Kernels are not chosen by timing them: that takes seconds, and sums in another order would differ in the last bits
-    # from one machine to the next. Nor named after all they do: Triton shortens the files of names above 150 letters,
-    # torch does not find them, and a C compiler runs for each such kernel (10 of HalfCheetah's 55, 2.3 s in all).
-    settings = {"deterministic": True, "triton.autotune_pointwise": False, "triton.descriptive_names": False}
-    with inductor.config.patch(settings):
+    with inductor.config.patch(SETTINGS):
         if kept is not None and kept.exists():
             with contextlib.suppress(Exception):  # damaged: it is compiled again
-                found = cast(Callable[..., Any], inductor.CompiledArtifact.load(path=str(kept)))
+                found = _load(kept)
                 check_program(found, graph, tensors)
                 return found
         # Nor are they run while they are compiled, as this function of torch does by default: on made-up inputs, among
@@ -280,8 +345,13 @@ def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None)
 
 def _key(graph: torch.fx.Graph, tensors: list[Tensor]) -> str:
     """All that a program depends on: what it computes, on which processor and GPU, and how torch is set to compile."""
+    return f"{graph}{[_kind(x) for x in tensors]}{_settings(tensors)}"
+
+
+def _settings(tensors: list[Tensor]) -> tuple[Any, ...]:
+    importlib.import_module("torch._inductor.compile_fx")
     inductor: Any = torch._inductor
-    settings = (
+    return (
         _machine(),
         torch.backends.cpu.get_cpu_capability(),  # which ATEN_CPU_CAPABILITY changes
         sorted({torch.cuda.get_device_name(x.device) for x in tensors if x.is_cuda}),
@@ -290,7 +360,6 @@ def _key(graph: torch.fx.Graph, tensors: list[Tensor]) -> str:
         torch.are_deterministic_algorithms_enabled(),
         inductor.config.save_config_portable(),
     )
-    return f"{graph}{[_kind(x) for x in tensors]}{settings}"
 
 
 def _kind(x: Tensor) -> tuple[Any, ...]:

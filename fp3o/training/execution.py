@@ -12,7 +12,6 @@ import platform
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args
 
 import torch
@@ -22,7 +21,8 @@ from fp3o.algorithms.turns import Rollout
 from fp3o.config import Plan
 from fp3o.errors import UserError
 from fp3o.training.compiling import ahead_of_time, compiled, compiled_once
-from fp3o.training.graphs import Replayed, capture, give_way
+from fp3o.training.driver import has_mps
+from fp3o.training.graphs import Replayed, capture
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
 from fp3o.training.state import clone, overwrite
@@ -125,9 +125,7 @@ def choose(plan: Plan, device: str, asked: str, threads: int) -> Execution:
     else:
         mode = "graph" if on == "cuda" else "compiled"
         reason = "asked for" if asked == "compiled" else f"passes over {samples:,} samples repay compiling"
-    mps = _mps()
-    if on == "cuda" and mps:
-        give_way()
+    mps = has_mps()
     acts_on = place_to_act(mode, on, os.environ.get(ACTING, "auto"), compiled=mps or not settings.recurrent)
     if acts_on != "cpu":
         reason += f"; acting on the GPU, MPS {'on' if mps else 'off'}"
@@ -151,11 +149,6 @@ def place_to_act(mode: Mode, device: str, asked: str, compiled: bool = False) ->
             return cast(ActsOn, place)
     allowed = ("auto", *get_args(ActsOn)) if device == "cuda" else ("auto", "cpu")
     raise UserError(f"{ACTING}={asked} with updates on {device}; allowed: {', '.join(allowed)}")
-
-
-def _mps() -> bool:
-    """Whether NVIDIA's MPS runs, by which processes use a GPU at the same time; without it they take turns."""
-    return (Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")) / "control").exists()
 
 
 def _processor(device: str) -> str:

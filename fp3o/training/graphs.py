@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,20 +10,9 @@ from torch import Tensor
 
 from fp3o.training.allocator import no_garbage_collection
 
-YIELD = 2  # CU_CTX_SCHED_YIELD of <cuda.h>
 WARM_UP_STEPS = 3  # before capture, as CUDA graphs need
 
 Result = TypeVar("Result")
-
-
-def give_way() -> None:
-    """From now on other threads may have the processor while this process waits for the GPU; by default it does so
-    wide awake. Of twelve cells of 3s5z side by side on 16 cores the slowest was 2 to 4 % faster."""
-    with contextlib.suppress(OSError, AttributeError):  # another driver
-        driver, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
-        driver.cuInit(0)
-        driver.cuDeviceGet(ctypes.byref(device), torch.cuda.current_device())
-        driver.cuDevicePrimaryCtxSetFlags_v2(device, YIELD)
 
 
 def capture(

@@ -26,7 +26,7 @@ from fp3o.runs import records, verify
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupt, Stopped
 from fp3o.runs.records import Value
-from fp3o.training import memory
+from fp3o.training import driver, memory
 from fp3o.training.allocator import no_garbage_collection, reuse_freed_memory
 from fp3o.training.callbacks import PHASES, Callback, Callbacks
 from fp3o.training.compiling import WORK
@@ -71,6 +71,8 @@ def train(
     """
     torch.set_num_threads(1)
     reuse_freed_memory()
+    if device != "cpu":
+        driver.wake()
     with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:
         if folder.seeds:
             told = Callbacks(callbacks)

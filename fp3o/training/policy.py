@@ -19,6 +19,8 @@ class Policy:
     """The actors of R replicas on the CPU, acting for all their environments in one call."""
 
     device = torch.device("cpu")
+    traits = ("actor", "agents")
+    """Attributes beside tensors that `forward` uses when it is compiled; it does not see others."""
 
     def __init__(self, actor: Actor, replicas: int, slots: int, compiler: Compiler = lambda function: function) -> None:
         """slots: environments per replica."""

@@ -112,6 +112,8 @@ Step = Callable[[Tensor], StepStatistics]
 class Stepper:
     """Takes gradient steps, which change its `LearnerState` in place."""
 
+    traits = ("actor", "critic", "settings", "head_lr", "_identity_trunk", "_identity_head")
+    """Attributes beside tensors that compiled methods use; they do not see others."""
     one_program = True
     """Whether a step without slices is compiled as one program: calling four takes longer."""
 

@@ -25,7 +25,7 @@ from fp3o import caches
 from fp3o.caches import Busy
 from fp3o.envs.checks import processors
 from fp3o.processes import command
-from fp3o.training.compiling import POSTPONE, Inputs, Programs, Source, cache_folder, make, nested, trace
+from fp3o.training.compiling import POSTPONE, Inputs, Programs, Source, cache_folder, make, nested, note, trace
 from fp3o.training.sources import described, read
 
 # 3s5z's four programs took 13, 9, 4 and 2 s on an H200 machine, and a process is ready after 4 s: the first is compiled
@@ -40,8 +40,8 @@ class Postponed(NamedTuple):
 
     source: Source
     outputs: pytree.TreeSpec
-    programs: Programs  # where it belongs, and its key there
-    key: Any
+    programs: Programs  # where it belongs, by the key of its inputs
+    inputs: Inputs
 
     @property
     def missing(self) -> bool:
@@ -59,7 +59,7 @@ def together() -> Iterator[None]:
     def postpone(programs: Programs, inputs: Inputs) -> Any:
         place = (id(programs), inputs.key)
         if place not in noted:
-            noted[place] = Postponed(*trace(inputs), programs, inputs.key)
+            noted[place] = Postponed(*trace(inputs), programs, inputs)
             if not processes and noted[place].missing:
                 # The sooner, the better: they import torch while this process traces other programs.
                 processes.extend(_started(held))
@@ -79,8 +79,9 @@ def together() -> Iterator[None]:
         for source in missing:
             with contextlib.suppress(Exception):  # `Busy`; what fails is tried again
                 made[source.key] = make(source, wait=False)
-        for source, outputs, programs, key in noted.values():
-            programs[key] = nested(made.get(source.key) or make(source), outputs)
+        for source, outputs, programs, inputs in noted.values():
+            programs[inputs.key] = nested(made.get(source.key) or make(source), outputs)
+            note(inputs, source, outputs)
 
 
 def _largest_first(sources: list[Source]) -> list[Source]:

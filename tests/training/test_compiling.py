@@ -208,6 +208,58 @@ def test_a_program_is_kept_and_loaded(folder: Path, monkeypatch: pytest.MonkeyPa
         same_steps(["slow"], torch.ones(4, 2))
 
 
+class Scaled:
+    """Says which of its attributes its method uses."""
+
+    traits = ("factor",)
+
+    def __init__(self, factor: float) -> None:
+        self.factor, self.other = factor, 1.0
+
+    def step(self, x: Tensor) -> dict[str, Tensor]:
+        return {"scaled": self.factor * x}
+
+    def forgetful(self, x: Tensor) -> Tensor:
+        return self.other * x
+
+
+@needs_compiler
+def test_a_program_is_recalled_without_tracing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where programs are not compared: that of the same code, method, traits, shapes and torch."""
+    monkeypatch.setattr(compiling, "compared", lambda tensors: False)
+    traced: list[float] = []
+    trace = compiling.trace
+
+    def counted(inputs: compiling.Inputs) -> Any:
+        traced.append(1)
+        return trace(inputs)
+
+    monkeypatch.setattr(compiling, "trace", counted)
+
+    def scaled(factor: float, x: Tensor) -> int:
+        """How often that was traced."""
+        before = len(traced)
+        torch.testing.assert_close(compiling.compiled(Scaled(factor).step)(x)["scaled"], factor * x)
+        return len(traced) - before
+
+    x = torch.arange(6.0)
+    assert [scaled(2.0, x), scaled(2.0, x + 1), scaled(3.0, x), scaled(2.0, x.view(2, 3))] == [1, 0, 1, 1]
+    for note in folder.glob("note-*"):
+        note.write_bytes(b"damaged")
+    assert [scaled(2.0, x), scaled(2.0, x)] == [1, 0]
+    for program in folder.glob("program-*"):
+        program.unlink()
+    assert [scaled(2.0, x), scaled(2.0, x)] == [1, 0]
+    monkeypatch.setattr(compiling, "_code", lambda: "edited")
+    assert [scaled(2.0, x), scaled(2.0, x)] == [1, 0]
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    assert scaled(2.0, x) == 1
+    with pytest.raises(AttributeError, match="other"):
+        compiling.compiled(Scaled(2.0).forgetful)(x)
+    monkeypatch.undo()
+    assert compiling.recalled(compiling.Inputs(Scaled(2.0).step, (x,))) is None  # on a CPU, as it has to be compared
+
+
 @needs_compiler
 def test_kernels_are_not_run_while_they_are_compiled_and_have_short_names(
     folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,36 @@
+"""NVIDIA's driver, without torch."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import threading
+from pathlib import Path
+
+YIELD = 2  # CU_CTX_SCHED_YIELD of <cuda.h>
+
+
+def wake() -> None:
+    """Let the driver prepare the first GPU, where there is one, while this process does other things: it takes half a
+    second, and importing torch some more.
+
+    Where MPS runs, other threads may from now on have the processor while this process waits for the GPU; by default it
+    does so wide awake. Of twelve cells of 3s5z side by side on 16 cores the slowest was 2 to 4 % faster.
+    """
+    threading.Thread(target=_prepare, daemon=True).start()
+
+
+def _prepare() -> None:
+    with contextlib.suppress(OSError, AttributeError):  # no GPU of NVIDIA's; another driver
+        driver, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+        if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
+            return
+        if has_mps():
+            driver.cuDevicePrimaryCtxSetFlags_v2(device, YIELD)
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+
+
+def has_mps() -> bool:
+    """Whether NVIDIA's MPS runs, by which processes use a GPU at the same time; without it they take turns."""
+    return (Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")) / "control").exists()
