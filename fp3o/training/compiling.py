@@ -269,13 +269,13 @@ def _compile(inputs: Inputs) -> Callable[..., Any]:
 
 def recalled(inputs: Inputs) -> Callable[..., Any] | None:
     """The program for these inputs, if one was noted, without tracing: four of 3s5z's took 1.4 s."""
-    folder = cache_folder()
-    if folder is None or inputs.name is None or compared(inputs.tensors):
+    place = _note(inputs)
+    if place is None:
         return None
     with contextlib.suppress(Exception):  # not there, or damaged: it is traced, and made again if need be
-        kept, example = pickle.loads(_note(folder, inputs.name).read_bytes())
+        kept, example = pickle.loads(place.read_bytes())
         with torch.no_grad(), no_garbage_collection():
-            program = nested(_load(folder / kept), pytree.tree_structure(example))
+            program = nested(_load(place.with_name(kept)), pytree.tree_structure(example))
         _tell()
         return program
     return None
@@ -283,16 +283,20 @@ def recalled(inputs: Inputs) -> Callable[..., Any] | None:
 
 def note(inputs: Inputs, source: Source, outputs: pytree.TreeSpec) -> None:
     """Remember which program these inputs need."""
-    folder = cache_folder()
-    if folder is not None and inputs.name is not None and source.kept is not None and source.kept.exists():
+    place = _note(inputs)
+    if place is not None and source.kept is not None and source.kept.exists():
         # torch warns of the description of a nesting when that is read again; of an example it does not.
         example = pytree.tree_unflatten(range(outputs.num_leaves), outputs)
         with contextlib.suppress(OSError, pickle.PicklingError):
-            write_atomically(_note(folder, inputs.name), pickle.dumps((source.kept.name, example)))
+            write_atomically(place, pickle.dumps((source.kept.name, example)))
 
 
-def _note(folder: Path, name: str) -> Path:
-    return folder / f"note-{_digest(name)}"
+def _note(inputs: Inputs) -> Path | None:
+    """Where that is remembered; None: nowhere. Not of programs that are compared with what they were made from."""
+    folder = cache_folder()
+    if folder is None or compared(inputs.tensors) or inputs.name is None:
+        return None
+    return folder / f"note-{_digest(inputs.name)}"
 
 
 @functools.cache
