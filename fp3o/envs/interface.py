@@ -141,8 +141,8 @@ class BatchEnv(Protocol):
 
 
 def show_in(env: object, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Let an engine that can write what agents see into these arrays, by the names of a `Snapshot`, from now on: others
-    need not copy it."""
+    """Let an engine that is able to write what agents see into these arrays, by the names of a `Snapshot`, from now on,
+    so that nobody has to copy it there. They are the engine's then: others may only read them."""
     if arrays and hasattr(env, "show_in"):
         env.show_in(arrays)
 

@@ -1,8 +1,8 @@
 """GRUs along whole sequences on a GPU, one kernel for all steps (Triton): the state and the recurrent weights stay in a
 multiprocessor, where operations of torch would read and write them at every step.
 
-Tensors: parameters [networks, …], data [networks, rows, steps, …]; `rows` are sequences. Data may be strided, except
-for its last axis. Gates are in torch's order: reset, update, new.
+Tensors: parameters [networks, …], data [networks, rows, steps, …]; `rows` are sequences. Gates are in torch's order:
+reset, update, new.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -21,8 +21,13 @@ from fp3o.networks.products import sum_of_products
 # Rows per block: many are fast, few keep more of the GPU busy. By the rows of one network, so that results do not
 # depend on how many networks there are. The fastest of some, on an H200 for 64 units: with 12,800 rows of 10 steps
 # forward 0.20 and back 0.44 ms (a step after the other 0.48 and 0.75), with 320 rows of 401 steps 1.1 (5.5) ms.
+# All of them fit into the memory that `recurrent.py` asks for.
 MANY_ROWS, FEW = 512, {"BLOCK": 16, "num_warps": 8, "num_stages": 3}
 FORWARD, BACKWARD = {"BLOCK": 32, "num_warps": 4, "num_stages": 1}, {"BLOCK": 32, "num_warps": 8, "num_stages": 2}
+
+# Products as exact as in single precision. Tensor cores round factors to fewer digits; with three products of rounded
+# factors and remainders instead of one, results are as exact, and much faster than without tensor cores.
+PRECISION = "tf32x3"
 
 
 @triton.jit
@@ -158,26 +163,30 @@ def forward(
 ) -> None:
     """Write the states [N, C, L, H] after each step and what the gradient needs, [N, C, L, 5H].
 
-    Arguments as of `recurrent.gru`, with R and P as one axis N.
+    Arguments as of `recurrent.gru`, with R and P as one axis N. Inputs, keep and states may be strided, except for the
+    last axis of inputs and states; the others are contiguous.
     """
+    assert inputs.stride(-1) == states.stride(-1) == 1
+    assert all(x is None or x.is_contiguous() for x in (state, weight, bias, kept))
     networks, rows, steps, size = states.shape
     how = FORWARD if rows >= MANY_ROWS else FEW
     forward_kernel[(triton.cdiv(rows, how["BLOCK"]), networks)](
         inputs, keep, state, weight, bias, states, states if kept is None else kept,
         rows, steps, *inputs.stride()[:3], *keep.stride(), *states.stride()[:3],
-        KEEPS=kept is not None, **_constants(size, state.device), **how,
+        KEEPS=kept is not None, **_constants(size), **how,
     )  # fmt: skip
 
 
 def backward(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of the inputs, the first state, weight and bias from that of the states; all contiguous."""
+    assert all(x.is_contiguous() for x in (gradient, keep, weight, kept))
     networks, rows, steps, size = gradient.shape
     how = BACKWARD if rows >= MANY_ROWS else FEW
     of_inputs = gradient.new_empty(networks, rows, steps, 3 * size)
     of_recurrent, of_state = torch.empty_like(gradient), gradient.new_empty(networks, rows, size)
     backward_kernel[(triton.cdiv(rows, how["BLOCK"]), networks)](
         gradient, keep, weight, kept, of_inputs, of_recurrent, of_state,
-        rows, steps, **_constants(size, gradient.device), **how,
+        rows, steps, **_constants(size), **how,
     )  # fmt: skip
     # Of two gates the recurrent contributions have the same gradient as the inputs, of the third another.
     before = kept.flatten(1, 2)[..., :size]
@@ -186,12 +195,5 @@ def backward(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tu
     return of_inputs, of_state, of_weight, torch.cat([part.sum(1) for part in parts], -1)
 
 
-def _constants(size: int, device: torch.device) -> dict[str, Any]:
-    return {"SIZE": size, "UNITS": max(16, triton.next_power_of_2(size)), "PRECISION": precision(device)}
-
-
-def precision(device: torch.device) -> str:
-    """Of products: that of single precision. Tensor cores round factors to fewer digits; with three products of rounded
-    factors and remainders instead of one, results are as exact, and much faster than without tensor cores."""
-    such_cores = torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
-    return "tf32x3" if such_cores else "ieee"
+def _constants(size: int) -> dict[str, Any]:
+    return {"SIZE": size, "UNITS": max(16, triton.next_power_of_2(size)), "PRECISION": PRECISION}

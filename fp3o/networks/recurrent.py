@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fp3o.networks.products import linear, sigmoid, sum_of_products
+from fp3o.processes import has_c_compiler
 
 KEPT = 5  # numbers per unit and step that the gradient needs
 
@@ -52,16 +53,23 @@ def gru_step(weight: Tensor, bias: Tensor, inputs: Tensor, state: Tensor) -> Ten
 
 # One kernel for all steps (fused_gru.py) ------------------------------------------------------------------------------
 
-MOST_UNITS = 64  # of which a multiprocessor's registers hold the recurrent weights and their gradient
+MOST_UNITS = 64  # of which a multiprocessor holds the recurrent weights
+SHARED_MEMORY = 163_840  # bytes of a multiprocessor that a block needs: an A100 has them, and what came after it
+TENSOR_CORES = 8  # generation (compute capability) from which they take single precision
 
 
 def _fuses(state: Tensor) -> bool:
-    return state.is_cuda and state.shape[-1] <= MOST_UNITS and state.dtype == torch.float32 and _has_triton()
+    fits = state.is_cuda and state.shape[-1] <= MOST_UNITS and state.dtype == torch.float32
+    return fits and _has_kernels(state.device)
 
 
 @functools.cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def _has_kernels(device: torch.device) -> bool:
+    gpu = torch.cuda.get_device_properties(device)
+    memory = getattr(gpu, "shared_memory_per_block_optin", 0)  # not of AMD's
+    return (
+        gpu.major >= TENSOR_CORES and memory >= SHARED_MEMORY and find_spec("triton") is not None and has_c_compiler()
+    )
 
 
 def scan(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor, states: Tensor) -> None:

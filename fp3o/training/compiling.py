@@ -16,6 +16,7 @@ import pickle
 import platform
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -37,6 +38,7 @@ from fp3o.training.allocator import no_garbage_collection
 from fp3o.training.comparing import check_program, compared
 
 OURS = "programs-"
+STARTED, STARTING = time.time(), 30.0  # when this module was imported, and how long the process had been there at most
 CHOSEN, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"  # the compilers' own variables
 
 
@@ -175,8 +177,9 @@ class Inputs:
     @functools.cached_property
     def name(self) -> str | None:
         """All that tracing depends on, without tracing: our code, the method, its object's `traits` and what it is
-        called with. None if the object does not say which of its attributes matter."""
-        if self._traits is None:
+        called with. None if that is not known: the object does not say which of its attributes matter, or our code was
+        changed when this process had perhaps been started."""
+        if self._traits is None or _code() is None:
             return None
         traits = {name: getattr(self._object, name) for name in self._traits}
         method = f"{self._function.__module__}.{self._function.__qualname__} of {type(self._object)}"
@@ -270,14 +273,13 @@ def _compile(inputs: Inputs) -> Callable[..., Any]:
 def recalled(inputs: Inputs) -> Callable[..., Any] | None:
     """The program for these inputs, if one was noted, without tracing: four of 3s5z's took 1.4 s."""
     place = _note(inputs)
-    if place is None:
+    if place is None or not place.exists():
         return None
-    with contextlib.suppress(Exception):  # not there, or damaged: it is traced, and made again if need be
+    _tell()
+    with contextlib.suppress(Exception):  # damaged: it is traced, and made again if need be
         kept, example = pickle.loads(place.read_bytes())
         with torch.no_grad(), no_garbage_collection():
-            program = nested(_load(place.with_name(kept)), pytree.tree_structure(example))
-        _tell()
-        return program
+            return nested(_load(place.with_name(kept)), pytree.tree_structure(example))
     return None
 
 
@@ -287,7 +289,7 @@ def note(inputs: Inputs, source: Source, outputs: pytree.TreeSpec) -> None:
     if place is not None and source.kept is not None and source.kept.exists():
         # torch warns of the description of a nesting when that is read again; of an example it does not.
         example = pytree.tree_unflatten(range(outputs.num_leaves), outputs)
-        with contextlib.suppress(OSError, pickle.PicklingError):
+        with contextlib.suppress(OSError, pickle.PicklingError, TypeError, AttributeError):
             write_atomically(place, pickle.dumps((source.kept.name, example)))
 
 
@@ -300,10 +302,18 @@ def _note(inputs: Inputs) -> Path | None:
 
 
 @functools.cache
-def _code() -> str:
-    """A digest of our sources."""
-    package = Path(__file__).parents[1]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(package.rglob("*.py")))).hexdigest()
+def _code() -> str | None:
+    """A digest of our sources; None if one is not older than this process, which may have read the one before it."""
+    package, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        try:
+            digest.update(path.read_bytes())
+            changed = path.stat().st_mtime
+        except OSError:  # editors' links to nothing
+            continue
+        if changed > STARTED - STARTING:
+            return None
+    return digest.hexdigest()
 
 
 def nested(run: Callable[..., Any], outputs: pytree.TreeSpec) -> Callable[..., Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import platform
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast, get_args
@@ -20,6 +19,7 @@ from torch import Tensor
 from fp3o.algorithms.turns import Rollout
 from fp3o.config import Plan
 from fp3o.errors import UserError
+from fp3o.processes import has_c_compiler
 from fp3o.training.compiling import ahead_of_time, compiled, compiled_once
 from fp3o.training.driver import has_mps
 from fp3o.training.graphs import Replayed, capture
@@ -158,7 +158,7 @@ def _processor(device: str) -> str:
 
 def why_not_compiled() -> str | None:
     """Why torch cannot compile on this machine; None where it can."""
-    if not any(shutil.which(name) for name in ("gcc", "clang", "cc")):
+    if not has_c_compiler():
         return "no C compiler found (gcc, clang or cc)"
     arm_alone = platform.machine() in ("aarch64", "arm64") and not torch.cuda.is_available()
     if arm_alone and os.environ.get("ATEN_CPU_CAPABILITY") == "default":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -15,6 +16,12 @@ WARM_UP_STEPS = 3  # before capture, as CUDA graphs need
 Result = TypeVar("Result")
 
 
+@functools.cache
+def _stream(device: int, urgent: bool) -> torch.cuda.Stream:
+    """For captures alone: no other work may be on their stream, and torch gives out the same one now and then."""
+    return torch.cuda.Stream(device, priority=-1 if urgent else 0)
+
+
 def capture(
     step: Callable[[], Result], undo: Callable[[], object], urgent: bool = False
 ) -> tuple[torch.cuda.CUDAGraph, Result]:
@@ -23,7 +30,7 @@ def capture(
     The step is executed for warm-up, and `undo` must restore what that changes; capturing executes nothing. urgent: its
     kernels go before others that wait for the GPU, of other processes too.
     """
-    stream = torch.cuda.Stream(priority=-1 if urgent else 0)
+    stream = _stream(torch.cuda.current_device(), urgent)
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(WARM_UP_STEPS):

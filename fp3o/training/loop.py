@@ -29,7 +29,7 @@ from fp3o.runs.records import Value
 from fp3o.training import driver, memory
 from fp3o.training.allocator import no_garbage_collection, reuse_freed_memory
 from fp3o.training.callbacks import PHASES, Callback, Callbacks
-from fp3o.training.compiling import WORK
+from fp3o.training.compiling import WORK, cache_folder
 from fp3o.training.evaluate import Background, Evaluator, Pending
 from fp3o.training.execution import Execution, choose
 from fp3o.training.files import BlockFiles, Saved
@@ -71,11 +71,12 @@ def train(
     """
     torch.set_num_threads(1)
     reuse_freed_memory()
-    if device != "cpu":
-        driver.wake()
     with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:
         if folder.seeds:
             told = Callbacks(callbacks)
+            if device != "cpu":
+                driver.wake()
+                cache_folder()  # of the first kernel too, or Triton would choose another
             with no_garbage_collection():
                 trainer = BlockTrainer(plan, folder, choose(plan, device, mode, threads), allow_path_change, told, keep)
             try:

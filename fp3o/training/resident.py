@@ -1,7 +1,7 @@
 """Policies that act on the learner's device instead of the CPU, and critics with GRUs that evaluate a rollout.
 
-All tensors are at fixed addresses, so that a GPU can replay a step as one CUDA graph: one copy in, one graph, one copy
-out. The same classes also run without a graph, on any device.
+All tensors are at fixed addresses, so that a GPU can replay a step as one CUDA graph: a copy in, the policy, a copy
+out, and beside it a copy of what only critics see. The same classes also run without a graph, on any device.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ class ResidentPolicy(Policy):
             self.shown["state"] = _flat(self._states.arrays["state"])
             sources.append(self._states)
         for source in sources:
-            source.upload()
             for name in source.tensors.keys() & self.shown.keys():
-                self._remembered[name] = source.tensors[name][:, None].repeat(1, steps, 1, 1, 1)
+                first = torch.from_numpy(source.arrays[name]).to(self.device)  # waits: engines write there next
+                self._remembered[name] = first[:, None].repeat(1, steps, 1, 1, 1)
         return self._remembered
 
     def restart(self) -> None:

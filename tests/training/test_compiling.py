@@ -227,6 +227,7 @@ class Scaled:
 def test_a_program_is_recalled_without_tracing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, where programs are not compared: that of the same code, method, traits, shapes and torch."""
     monkeypatch.setattr(compiling, "compared", lambda tensors: False)
+    monkeypatch.setattr(compiling, "_code", lambda: "our code")
     traced: list[float] = []
     trace = compiling.trace
 
@@ -252,12 +253,37 @@ def test_a_program_is_recalled_without_tracing(folder: Path, monkeypatch: pytest
     assert [scaled(2.0, x), scaled(2.0, x)] == [1, 0]
     monkeypatch.setattr(compiling, "_code", lambda: "edited")
     assert [scaled(2.0, x), scaled(2.0, x)] == [1, 0]
+    monkeypatch.setattr(compiling, "_code", lambda: None)  # edited when this process was there already
+    assert [scaled(2.0, x), scaled(2.0, x)] == [1, 1]
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
     assert scaled(2.0, x) == 1
     with pytest.raises(AttributeError, match="other"):
         compiling.compiled(Scaled(2.0).forgetful)(x)
     monkeypatch.undo()
     assert compiling.recalled(compiling.Inputs(Scaled(2.0).step, (x,))) is None  # on a CPU, as it has to be compared
+
+
+def test_a_change_of_our_code_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one while this process was being started: it may have read the code of before."""
+    package = tmp_path / "fp3o"
+    (package / "training").mkdir(parents=True)
+    step = package / "training" / "step.py"
+    monkeypatch.setattr(compiling, "__file__", str(package / "training" / "compiling.py"))
+    digest = compiling._code.__wrapped__
+
+    def written(text: str, seconds: float) -> str | None:
+        """The digest of sources that were written so long before this process began."""
+        step.write_text(text)
+        os.utime(step, (compiling.STARTED - seconds, compiling.STARTED - seconds))
+        return digest()
+
+    first = written("old", 3600)
+    (package / ".#step.py").symlink_to("nobody@nowhere")
+    assert first is not None
+    assert written("old", 60) == first
+    assert written("new", 60) not in (first, None)
+    assert written("old", 5) is None
+    assert written("old", -5) is None
 
 
 @needs_compiler

@@ -42,7 +42,11 @@ def test_what_the_driver_is_asked_for(
         (tmp_path / "control").touch()
     fake = Driver(gpus)
     monkeypatch.setattr(ctypes, "CDLL", lambda name: fake)
-    driver._prepare()
+    monkeypatch.setattr(driver, "version", lambda package: "2.13.0+cpu")
+    driver._prepare(0)
+    assert fake.asked == []
+    monkeypatch.setattr(driver, "version", lambda package: "2.13.0")
+    driver._prepare(0)
     assert fake.asked == asked
 
 
@@ -51,4 +55,5 @@ def test_without_a_driver_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> No
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
-    driver._prepare()
+    monkeypatch.setattr(driver, "version", lambda package: "2.13.0")
+    driver._prepare(0)
