@@ -20,7 +20,7 @@ from fp3o.networks.products import sum_of_products
 
 # Rows per block: many are fast, few keep more of the GPU busy. By the rows of one network, so that results do not
 # depend on how many networks there are. The fastest of some, on an H200 for 64 units: with 12,800 rows of 10 steps
-# forward 0.20 and back 0.44 ms (a step after the other 0.48 and 0.75), with 320 rows of 401 steps 1.1 (5.5) ms.
+# forward 0.20 and back 0.44 ms (a step after the other 0.48 and 0.75), with 320 rows of 401 steps 1.1 to 1.3 (5.5).
 # All of them fit into the memory that `recurrent.py` asks for.
 MANY_ROWS, FEW = 512, {"BLOCK": 16, "num_warps": 8, "num_stages": 3}
 FORWARD, BACKWARD = {"BLOCK": 32, "num_warps": 4, "num_stages": 1}, {"BLOCK": 32, "num_warps": 8, "num_stages": 2}
