@@ -8,6 +8,7 @@ all steps, where networks are small enough, else a step after the other.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from fp3o.networks.products import linear, sigmoid, sum_of_products
 from fp3o.processes import has_c_compiler
 
+Operator = Callable[..., Any]
 KEPT = 5  # numbers per unit and step that the gradient needs
 
 
@@ -31,11 +33,9 @@ def gru(inputs: Tensor, state: Tensor, keep: Tensor, weight: Tensor, bias: Tenso
         return gru_step(weight, bias, inputs[:, :, :, 0], state * keep)[:, :, :, None]
     if _fuses(state):
         given = (x.contiguous() for x in (inputs, keep, state, weight, bias))
-        fused: Tensor = _FusedSequence.apply(*given)  # type: ignore[no-untyped-call]
-        return fused
+        return _sequence(fused_sequence, fused_sequence_gradient, *given)
     steps_first = (x.movedim(3, 0).contiguous() for x in (inputs, keep))
-    states: Tensor = _Sequence.apply(*steps_first, state.contiguous(), weight, bias)  # type: ignore[no-untyped-call]
-    return states.movedim(0, 3)
+    return _sequence(sequence, sequence_gradient, *steps_first, state.contiguous(), weight, bias).movedim(0, 3)
 
 
 def gru_step(weight: Tensor, bias: Tensor, inputs: Tensor, state: Tensor) -> Tensor:
@@ -49,6 +49,28 @@ def gru_step(weight: Tensor, bias: Tensor, inputs: Tensor, state: Tensor) -> Ten
     reset, update = sigmoid(input_gates + hidden_gates).chunk(2, -1)
     new = torch.tanh(input_new + reset * hidden_new)
     return new + update * (state - new)
+
+
+class _Sequence(torch.autograd.Function):
+    """By an operator, whose gradient is another."""
+
+    @staticmethod
+    def forward(ctx: Any, operator: Operator, gradient: Operator, inputs: Tensor, keep: Tensor, *others: Tensor) -> Any:
+        states, kept = operator(inputs, keep, *others)
+        _, weight, _ = others
+        ctx.gradient = gradient
+        ctx.save_for_backward(keep, weight, kept)
+        return states
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        of_inputs, *others = ctx.gradient(gradient.contiguous(), *ctx.saved_tensors)
+        return None, None, of_inputs, None, *others
+
+
+def _sequence(operator: Operator, gradient: Operator, *given: Tensor) -> Tensor:
+    states: Tensor = _Sequence.apply(operator, gradient, *given)  # type: ignore[no-untyped-call]
+    return states
 
 
 # One kernel for all steps (fused_gru.py) ------------------------------------------------------------------------------
@@ -83,20 +105,6 @@ def scan(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tens
         return
     for given, kept, into in zip(inputs, keep, states, strict=True):
         state = into.copy_(gru_step(weight, bias, given, state * kept[..., None]))
-
-
-class _FusedSequence(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        states: Tensor
-        states, kept = fused_sequence(inputs, keep, state, weight, bias)
-        ctx.save_for_backward(keep, weight, kept)
-        return states
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        of_inputs, *others = fused_sequence_gradient(gradient.contiguous(), *ctx.saved_tensors)
-        return of_inputs, None, *others
 
 
 @torch.library.custom_op("fp3o::fused_gru_forward", mutates_args=(), device_types="cuda")
@@ -139,21 +147,6 @@ def _(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Ten
 
 
 # A step after the other ----------------------------------------------------------------------------------------------
-
-
-class _Sequence(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        states: Tensor
-        states, kept = sequence(inputs, keep, state, weight, bias)
-        ctx.save_for_backward(keep, weight, kept)
-        return states
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        keep, weight, kept = ctx.saved_tensors
-        of_inputs, of_state, of_weight, of_bias = sequence_gradient(gradient.contiguous(), keep, weight, kept)
-        return of_inputs, None, of_state, of_weight, of_bias
 
 
 @torch.library.custom_op("fp3o::gru_forward", mutates_args=())

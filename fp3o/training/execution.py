@@ -22,7 +22,7 @@ from fp3o.errors import UserError
 from fp3o.processes import has_c_compiler
 from fp3o.training.compiling import ahead_of_time, compiled, compiled_once
 from fp3o.training.driver import has_mps
-from fp3o.training.graphs import Replayed, capture
+from fp3o.training.graphs import Replayed, beside, capture
 from fp3o.training.policy import Policy
 from fp3o.training.resident import ResidentPolicy
 from fp3o.training.state import clone, overwrite
@@ -213,14 +213,8 @@ class GraphStepper(Stepper):
         return Replayed(function)
 
     def beside(self, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-        """On two streams, so that the GPU computes both at the same time: either keeps only a part of it busy."""
-        stream = torch.cuda.current_stream()
-        self._second_stream.wait_stream(stream)
-        with torch.cuda.stream(self._second_stream):
-            seconds = second()
-        firsts = first()
-        stream.wait_stream(self._second_stream)
-        return firsts, seconds
+        """At the same time: either keeps only a part of the GPU busy."""
+        return beside(self._second_stream, first, second)
 
     def _capture(self, turn: TurnData, kind: Kind, rows: Tensor) -> _Captured:
         kept_rows = rows.clone()

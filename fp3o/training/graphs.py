@@ -14,6 +14,7 @@ from fp3o.training.allocator import no_garbage_collection
 WARM_UP_STEPS = 3  # before capture, as CUDA graphs need
 
 Result = TypeVar("Result")
+Second = TypeVar("Second")
 
 
 @functools.cache
@@ -43,6 +44,22 @@ def capture(
     with no_garbage_collection(), torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
         result = step()
     return graph, result
+
+
+def beside(
+    stream: torch.cuda.Stream | None, first: Callable[[], Result], second: Callable[[], Second]
+) -> tuple[Result, Second]:
+    """The results of two functions that do not depend on each other; with a stream, on which the second runs, the GPU
+    computes both at the same time."""
+    if stream is None:
+        return first(), second()
+    now = torch.cuda.current_stream()
+    stream.wait_stream(now)
+    with torch.cuda.stream(stream):
+        seconds = second()
+    firsts = first()
+    now.wait_stream(stream)
+    return firsts, seconds
 
 
 class Replayed:

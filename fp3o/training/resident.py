@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from fp3o.networks.actor import Actor
 from fp3o.networks.critic import Critic
 from fp3o.networks.recurrent import scan
 from fp3o.networks.stacked import gate_inputs
-from fp3o.training.graphs import capture
+from fp3o.training.graphs import beside, capture
 from fp3o.training.policy import Policy
 from fp3o.training.step import Compiler
 from fp3o.training.update import EVALUATION_ROWS
@@ -172,11 +171,12 @@ class ResidentPolicy(Policy):
         """One step, from inputs on the host to outputs on the host; samples: draw actions from the given noise, else
         take the distribution's mode."""
         self._inputs.upload()
+        beside(self._side, functools.partial(self._answer, samples), self._keep_in_mind)
+
+    def _answer(self, samples: bool) -> None:
         given = self._inputs.tensors
         if self.history is not None and self.hidden is not None:
             self.history.index_copy_(1, given["time"], self.hidden.transpose(1, 2)[:, None])
-        with self._beside():
-            self._keep_in_mind()
         location, action, *hidden = self._forward(
             self._layers,
             given["observation"],
@@ -190,8 +190,6 @@ class ResidentPolicy(Policy):
         self._outputs.tensors["location"].copy_(location)
         self._outputs.tensors["action"].copy_(action)
         self._outputs.download()
-        if self._side is not None:
-            torch.cuda.current_stream().wait_stream(self._side)
 
     def _keep_in_mind(self) -> None:
         """What agents see, for the rollout."""
@@ -201,16 +199,6 @@ class ResidentPolicy(Policy):
             seen |= self._states.tensors
         for name, remembered in self._remembered.items():
             remembered.index_copy_(1, seen["time"], seen[name][:, None])
-
-    @contextmanager
-    def _beside(self) -> Iterator[None]:
-        """What is done inside, a GPU does beside what follows."""
-        if self._side is None:
-            yield
-            return
-        self._side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._side):
-            yield
 
     @functools.cached_property
     def _side(self) -> torch.cuda.Stream | None:
