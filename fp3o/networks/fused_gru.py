@@ -46,6 +46,14 @@ def tanh(x):
 
 
 @triton.jit
+def of_block(rows, SIZE: tl.constexpr, UNITS: tl.constexpr, BLOCK: tl.constexpr):
+    """A block's network, rows and units; which of the rows there are, and which of [row, unit]."""
+    row, unit = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK).to(tl.int64), tl.arange(0, UNITS)
+    there = row < rows
+    return tl.program_id(1).to(tl.int64), row, unit, there, there[:, None] & (unit < SIZE)[None, :]
+
+
+@triton.jit
 def of_gates(weight, SIZE: tl.constexpr, UNITS: tl.constexpr):
     """Recurrent weights [from, to] of the three gates."""
     unit = tl.arange(0, UNITS)
@@ -64,11 +72,7 @@ def forward_kernel(
     KEEPS: tl.constexpr, SIZE: tl.constexpr, UNITS: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """KEEPS: whether to write what the gradient needs."""
-    network = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK).to(tl.int64)
-    unit = tl.arange(0, UNITS)
-    there = row < rows
-    inside = there[:, None] & (unit < SIZE)[None, :]
+    network, row, unit, there, inside = of_block(rows, SIZE, UNITS, BLOCK)
     w_reset, w_update, w_new = of_gates(weight + network * 3 * SIZE * SIZE, SIZE, UNITS)
     bias += network * 3 * SIZE + unit
     b_reset = tl.load(bias, unit < SIZE, 0.0)[None, :]
@@ -109,11 +113,7 @@ def backward_kernel(
     SIZE: tl.constexpr, UNITS: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """All tensors contiguous. of_recurrent: gradient of the recurrent contributions to the new gate."""
-    network = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK).to(tl.int64)
-    unit = tl.arange(0, UNITS)
-    there = row < rows
-    inside = there[:, None] & (unit < SIZE)[None, :]
+    network, row, unit, there, inside = of_block(rows, SIZE, UNITS, BLOCK)
     w_reset, w_update, w_new = of_gates(weight + network * 3 * SIZE * SIZE, SIZE, UNITS)
     w_reset, w_update, w_new = tl.trans(w_reset), tl.trans(w_update), tl.trans(w_new)
     first = network * rows + row
