@@ -49,7 +49,11 @@ class Computing:
     ] = "auto"
     threads: Annotated[
         int,
-        arg(metavar="K", help="CPU threads of the simulators; 0: what pays on this machine. Results do not change."),
+        arg(
+            metavar="K",
+            help="CPU threads of the simulators, and whether eager updates may take two; 0: what pays on this machine. "
+            "Results do not change.",
+        ),
     ] = 0
     allow_path_change: Annotated[
         bool, arg(help="Resume although device, path or torch version changed; no longer bit-exact.")

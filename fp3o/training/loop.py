@@ -31,7 +31,7 @@ from fp3o.training.allocator import no_garbage_collection, reuse_freed_memory
 from fp3o.training.callbacks import PHASES, Callback, Callbacks
 from fp3o.training.compiling import WORK, cache_folder
 from fp3o.training.evaluate import Background, Evaluator, Pending
-from fp3o.training.execution import Execution, choose
+from fp3o.training.execution import Execution, GraphStepper, PairedStepper, choose
 from fp3o.training.files import BlockFiles, Saved
 from fp3o.training.keeping import Keep, Keeper
 from fp3o.training.randomness import Draws
@@ -66,8 +66,8 @@ def train(
 ) -> list[RunResult]:
     """Train all seeds side by side, from the start or from the saved state.
 
-    device, mode: the options --device and --path of `fp3o train`; threads: CPU threads of the simulators; keep: what
-    to keep beside the runs' files.
+    device, mode: the options --device and --path of `fp3o train`; threads: CPU threads of the simulators and, with two
+    or more, of eager updates; keep: what to keep beside the runs' files.
     """
     torch.set_num_threads(1)
     reuse_freed_memory()
@@ -120,12 +120,14 @@ class BlockTrainer:
         self.env = make(cell.domain, cell.task, slots, threads=threads, options=plan.options)
         try:
             check_agents(plan, self.env.spec.agents)
-            memory.check(plan, self.env.spec, replicas, execution.device, execution.mode == "graph")
+            stepper = execution.stepper
+            how_kept = {"replayed": stepper is GraphStepper, "paired": stepper is PairedStepper}
+            memory.check(plan, self.env.spec, replicas, execution.device, **how_kept)
         except UserError:
             self.env.close()
             raise
         owners = sharing(cell.sharing, self.env.spec.agent_types)
-        how = {"device": execution.device, "compiler": execution.compiler, "stepper": execution.stepper}
+        how = {"device": execution.device, "compiler": execution.compiler, "stepper": stepper}
         self.learner = Learner.fresh(self.env.spec, owners, cell.algorithm, settings, self.seeds, **how)
         self.collector = Collector(self.env, self.learner, settings, execution.acting, execution.policy)
         self.background = Background(self.env, 1 if told.may_stop else threads, execution.policy)

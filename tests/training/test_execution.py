@@ -5,6 +5,7 @@ All learn from one recorded rollout, three updates: small differences would grow
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -26,7 +27,7 @@ from fp3o.networks import products
 from fp3o.networks.sharing import sharing
 from fp3o.training import compiling, execution
 from fp3o.training.compiling import ahead_of_time, compiled, compiled_once
-from fp3o.training.execution import Execution, GraphStepper
+from fp3o.training.execution import Execution, GraphStepper, PairedStepper
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collector
 from fp3o.training.step import Compiler, Stepper
@@ -176,6 +177,44 @@ def test_a_step_in_four_programs_is_the_same(cell: str) -> None:
         assert all(torch.equal(one[name], other[name]) for name in one)
     assert parts == ["count", "actor_gradients", "critic_gradients", "apply"] * (len(parts) // 4)
     assert GraphStepper.one_program is InParts.one_program, "what a GPU does"
+
+
+@pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
+def test_two_threads_change_no_number(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: dict[str, set[int]] = {"actor_gradients": set(), "critic_gradients": set()}
+
+    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            if function.__name__ in threads:
+                threads[function.__name__].add(threading.get_ident())
+            return function(*arguments)
+
+        return call
+
+    for one, other in zip(learned(cell), learned(cell, compiler=noting, stepper=PairedStepper), strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+    assert threads["actor_gradients"] == {threading.get_ident()}
+    assert len(threads["critic_gradients"] - threads["actor_gradients"]) == 1
+
+
+def test_an_error_on_the_other_thread_is_not_lost() -> None:
+    def fail() -> None:
+        raise UserError("of the critic")
+
+    learner = make_learner(short(MLP), recorded(MLP).spec, SEEDS, "cpu", eager, PairedStepper)
+    with pytest.raises(UserError, match="of the critic"):
+        learner.stepper.beside(lambda: None, fail)
+
+
+def test_eager_updates_take_two_threads_of_a_cpu_that_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stepper(mode: execution.Mode, threads: int) -> type[Stepper]:
+        return Execution(mode, "cuda" if mode == "graph" else "cpu", torch.__version__, threads, "").stepper
+
+    monkeypatch.setattr(execution, "processors", lambda: 2)
+    assert [stepper("eager", threads) for threads in (0, 1, 2)] == [PairedStepper, Stepper, PairedStepper]
+    assert (stepper("compiled", 2), stepper("graph", 2)) == (Stepper, GraphStepper)
+    monkeypatch.setattr(execution, "processors", lambda: 1)
+    assert stepper("eager", 0) is Stepper
 
 
 @needs_compiler
