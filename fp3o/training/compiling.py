@@ -1,29 +1,23 @@
 """Programs compiled by torch; each is compiled once per machine and kept in a cache.
 
 Runs that start together often need the same program: the first process compiles it, the others wait and then load it
-from the cache.
+from the cache (`program_cache.py`), later ones without even tracing the function (`recalling.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
-import hashlib
 import importlib
 import os
-import pickle
-import platform
 import shutil
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from types import MethodType
 from typing import Any, cast
 
 import torch
@@ -31,80 +25,18 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from fp3o import caches
 from fp3o.errors import UserError
 from fp3o.runs.atomic import write_atomically
 from fp3o.training.allocator import no_garbage_collection
-from fp3o.training.comparing import check_program, compared
-
-OURS = "programs-"
-STARTED, STARTING = time.time(), 30.0  # when this module was imported, and how long the process had been there at most
-CHOSEN, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"  # the compilers' own variables
-
+from fp3o.training.comparing import check_program
+from fp3o.training.inputs import Inputs, kind
+from fp3o.training.program_cache import OURS, SETTINGS, cache_folder, conditions, digest, load, making, nested
+from fp3o.training.recalling import note, recalled
 
 Programs = dict[Any, Callable[..., Any]]
-
-
-@dataclass
-class Work:
-    """Counts the programs of this process, to show progress."""
-
-    programs: int = 0
-    """Compiled or loaded so far."""
-    tell: Callable[[int], None] | None = None
-    """Called with the number of a program before it is compiled or loaded."""
-
-
-WORK = Work()
 POSTPONE: ContextVar[Callable[[Programs, Inputs], Any] | None] = ContextVar("POSTPONE", default=None)
 """What `compiled` functions do at a first call instead of compiling and running (fp3o/training/together.py), in the
 thread that sets it."""
-
-
-@functools.cache
-def cache_folder() -> Path | None:
-    """The cache folder, which is also set for torch's compilers; None where nothing can be written."""
-    chosen = os.environ.get(CHOSEN)
-    folder = Path(chosen) if chosen else caches.folder_for(Path(__file__).parent, OURS + _digest(_machine()))
-    if folder is not None:
-        os.environ[CHOSEN] = str(folder)
-        # Where torch puts it as well, but only once it compiles: a process that loads all its programs would miss what
-        # Triton keeps beside its kernels, and call a C compiler for seconds.
-        os.environ.setdefault(TRITON, str(folder / "triton" / "0"))
-    return folder
-
-
-def _machine() -> str:
-    """Identifies the processor: programs are compiled for it, and machines of several types may share the folder."""
-    described = Path("/proc/cpuinfo")
-    lines = described.read_text().splitlines() if described.exists() else [platform.processor()]
-    names = ("model name", "flags", "Features", "CPU implementer", "CPU part")
-    return "\n".join((torch.__version__, platform.machine(), *sorted({x for x in lines if x.startswith(names)})))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-@contextmanager
-def making(key: str, wait: bool = True) -> Iterator[Path | None]:
-    """Compile or load the program with this key inside, once for several processes. Yields the cache folder.
-
-    wait: for another process that is doing so; otherwise `caches.Busy` is raised.
-    """
-    if wait:
-        _tell()
-    folder = cache_folder()
-    with nullcontext() if folder is None else caches.making(folder / "locks" / _digest(key), wait):
-        if not wait:
-            _tell()
-        yield folder
-
-
-def _tell() -> None:
-    WORK.programs += 1
-    if WORK.tell is not None:
-        WORK.tell(WORK.programs)
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,80 +66,6 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-class Inputs:
-    """The tensors that a call of a function reads, each once. Made at every call, so it has to be quick."""
-
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self._function = function
-        self._object = function.__self__ if isinstance(function, MethodType) else None
-        held = {} if self._object is None else {k: v for k, v in vars(self._object).items() if _holds_tensors(v)}
-        self._all = (held, arguments)
-        leaves: list[Any] = []
-        nesting: list[Any] = []
-        _take_apart(self._all, leaves, nesting)
-        numbers: dict[int, int] = {}  # by identity: which tensor it is
-        self.tensors: list[Tensor] = []
-        places: list[Any] = []  # for each leaf: the number of a tensor, or a constant
-        for leaf in leaves:
-            if not isinstance(leaf, Tensor):
-                places.append(leaf)
-                continue
-            if id(leaf) not in numbers:
-                numbers[id(leaf)] = len(self.tensors)
-                self.tensors.append(leaf)
-            places.append((numbers[id(leaf)],))
-        self._places = places
-        self._traits = getattr(self._object, "traits", None)
-        self.key = (tuple(nesting), tuple(map(repr, places)), tuple(map(_kind, self.tensors)))
-
-    def call(self, *tensors: Tensor) -> Any:
-        """Call the function with these instead of the given tensors."""
-        leaves = [tensors[x[0]] if isinstance(x, tuple) else x for x in self._places]
-        held, arguments = pytree.tree_unflatten(leaves, pytree.tree_structure(self._all))
-        if self._object is None:
-            return self._function(*arguments)
-        if self._traits is None:
-            there = copy.copy(self._object)
-        else:
-            there = object.__new__(type(self._object))
-            vars(there).update({name: getattr(self._object, name) for name in self._traits})
-        vars(there).update(held)
-        return self._function.__func__(there, *arguments)  # type: ignore[attr-defined]
-
-    @functools.cached_property
-    def name(self) -> str | None:
-        """All that tracing depends on, without tracing: our code, the method, its object's `traits` and what it is
-        called with. None if that is not known: the object does not say which of its attributes matter, or our code was
-        changed when this process had perhaps been started."""
-        if self._traits is None or _code() is None:
-            return None
-        traits = {name: getattr(self._object, name) for name in self._traits}
-        method = f"{self._function.__module__}.{self._function.__qualname__} of {type(self._object)}"
-        return f"{_code()}{method}{traits}{self.key}{_settings(self.tensors)}"
-
-
-def _take_apart(value: Any, leaves: list[Any], nesting: list[Any]) -> None:
-    """Append what nested tuples, lists and dictionaries hold, in torch's order, and a description that only equal
-    nestings share. torch's own function takes three times as long."""
-    if isinstance(value, dict):
-        nesting.append(tuple(value))
-        value = value.values()
-    elif isinstance(value, (tuple, list)):
-        nesting.append((type(value), len(value)))
-    else:
-        nesting.append(None)
-        leaves.append(value)
-        return
-    for part in value:
-        _take_apart(part, leaves, nesting)
-
-
-def _holds_tensors(value: Any) -> bool:
-    leaves: list[Any] = []
-    _take_apart(value, leaves, [])
-    return any(isinstance(x, Tensor) for x in leaves) and all(isinstance(x, Tensor | None) for x in leaves)
-
-
 @dataclass(frozen=True)
 class Source:
     """What a program is compiled from: a function traced for certain tensors."""
@@ -228,7 +86,7 @@ class Source:
         compiled every time."""
         constants = any(node.op == "get_attr" for node in self.graph.graph.nodes)
         folder = cache_folder()
-        return None if folder is None or constants else folder / f"program-{_digest(self.key)}"
+        return None if folder is None or constants else folder / f"program-{digest(self.key)}"
 
 
 def trace(inputs: Inputs) -> tuple[Source, pytree.TreeSpec]:
@@ -266,72 +124,8 @@ def make(source: Source, wait: bool = True) -> Callable[..., Any]:
 def _compile(inputs: Inputs) -> Callable[..., Any]:
     source, outputs = trace(inputs)
     program = nested(make(source), outputs)
-    note(inputs, source, outputs)
+    note(inputs, source.kept, outputs)
     return program
-
-
-def recalled(inputs: Inputs) -> Callable[..., Any] | None:
-    """The program for these inputs, if one was noted, without tracing: four of 3s5z's took 1.4 s."""
-    place = _note(inputs)
-    if place is None or not place.exists():
-        return None
-    _tell()
-    with contextlib.suppress(Exception):  # damaged: it is traced, and made again if need be
-        kept, example = pickle.loads(place.read_bytes())
-        with torch.no_grad(), no_garbage_collection():
-            return nested(_load(place.with_name(kept)), pytree.tree_structure(example))
-    return None
-
-
-def note(inputs: Inputs, source: Source, outputs: pytree.TreeSpec) -> None:
-    """Remember which program these inputs need."""
-    place = _note(inputs)
-    if place is not None and source.kept is not None and source.kept.exists():
-        # torch warns of the description of a nesting when that is read again; of an example it does not.
-        example = pytree.tree_unflatten(range(outputs.num_leaves), outputs)
-        with contextlib.suppress(OSError, pickle.PicklingError, TypeError, AttributeError):
-            write_atomically(place, pickle.dumps((source.kept.name, example)))
-
-
-def _note(inputs: Inputs) -> Path | None:
-    """Where that is remembered; None: nowhere. Not of programs that are compared with what they were made from."""
-    folder = cache_folder()
-    if folder is None or compared(inputs.tensors) or inputs.name is None:
-        return None
-    return folder / f"note-{_digest(inputs.name)}"
-
-
-@functools.cache
-def _code() -> str | None:
-    """A digest of our sources; None if one is not older than this process, which may have read the one before it."""
-    package, digest = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        try:
-            digest.update(path.read_bytes())
-            changed = path.stat().st_mtime
-        except OSError:  # editors' links to nothing
-            continue
-        if changed > STARTED - STARTING:
-            return None
-    return digest.hexdigest()
-
-
-def nested(run: Callable[..., Any], outputs: pytree.TreeSpec) -> Callable[..., Any]:
-    """The program with its outputs nested like this."""
-    return lambda *tensors: pytree.tree_unflatten(run(*tensors), outputs)
-
-
-# Kernels are not chosen by timing them: that takes seconds, and sums in another order would differ in the last bits
-# from one machine to the next. Nor named after all they do: Triton shortens the files of names above 150 letters, torch
-# does not find them, and a C compiler runs for each such kernel (10 of HalfCheetah's 55, 2.3 s in all).
-SETTINGS = {"deterministic": True, "triton.autotune_pointwise": False, "triton.descriptive_names": False}
-
-
-def _load(kept: Path) -> Callable[..., Any]:
-    importlib.import_module("torch._inductor.compile_fx")
-    inductor: Any = torch._inductor
-    with inductor.config.patch(SETTINGS):
-        return cast(Callable[..., Any], inductor.CompiledArtifact.load(path=str(kept)))
 
 
 def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None) -> Callable[..., Any]:
@@ -339,7 +133,7 @@ def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None)
     with inductor.config.patch(SETTINGS):
         if kept is not None and kept.exists():
             with contextlib.suppress(Exception):  # damaged: it is compiled again
-                found = _load(kept)
+                found = load(kept)
                 check_program(found, graph, tensors)
                 return found
         # Nor are they run while they are compiled, as this function of torch does by default: on made-up inputs, among
@@ -359,25 +153,7 @@ def _made(graph: torch.fx.GraphModule, tensors: list[Tensor], kept: Path | None)
 
 def _key(graph: torch.fx.Graph, tensors: list[Tensor]) -> str:
     """All that a program depends on: what it computes, on which processor and GPU, and how torch is set to compile."""
-    return f"{graph}{[_kind(x) for x in tensors]}{_settings(tensors)}"
-
-
-def _settings(tensors: list[Tensor]) -> tuple[Any, ...]:
-    importlib.import_module("torch._inductor.compile_fx")
-    inductor: Any = torch._inductor
-    return (
-        _machine(),
-        torch.backends.cpu.get_cpu_capability(),  # which ATEN_CPU_CAPABILITY changes
-        sorted({torch.cuda.get_device_name(x.device) for x in tensors if x.is_cuda}),
-        torch.get_num_threads(),
-        torch.get_float32_matmul_precision(),
-        torch.are_deterministic_algorithms_enabled(),
-        inductor.config.save_config_portable(),
-    )
-
-
-def _kind(x: Tensor) -> tuple[Any, ...]:
-    return (x.dtype, x.shape, x.stride(), x.device)
+    return f"{graph}{[kind(x) for x in tensors]}{conditions(tensors)}"
 
 
 def _forget() -> None:
@@ -464,7 +240,7 @@ def _program(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callab
         key = _key(exported.graph, tensors)
         with making(key) as folder, tempfile.TemporaryDirectory() as made:
             # Constants are not part of the key: a program with constants is compiled every time.
-            kept = None if folder is None or exported.constants else folder / f"ahead-{_digest(key)}.pt2"
+            kept = None if folder is None or exported.constants else folder / f"ahead-{digest(key)}.pt2"
             if kept is not None and kept.exists():
                 with contextlib.suppress(Exception):  # damaged: it is compiled again
                     return loaded(kept)

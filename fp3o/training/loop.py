@@ -29,11 +29,11 @@ from fp3o.runs.records import Value
 from fp3o.training import driver, memory
 from fp3o.training.allocator import no_garbage_collection, reuse_freed_memory
 from fp3o.training.callbacks import PHASES, Callback, Callbacks
-from fp3o.training.compiling import WORK, cache_folder
 from fp3o.training.evaluate import Background, Evaluator, Pending
 from fp3o.training.execution import Execution, GraphStepper, PairedStepper, choose
 from fp3o.training.files import BlockFiles, Saved
 from fp3o.training.keeping import Keep, Keeper
+from fp3o.training.program_cache import WORK, cache_folder
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collected, Collector
 from fp3o.training.state import named, overwrite

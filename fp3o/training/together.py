@@ -25,7 +25,10 @@ from fp3o import caches
 from fp3o.caches import Busy
 from fp3o.envs.checks import processors
 from fp3o.processes import command
-from fp3o.training.compiling import POSTPONE, Inputs, Programs, Source, cache_folder, make, nested, note, trace
+from fp3o.training.compiling import POSTPONE, Programs, Source, make, trace
+from fp3o.training.inputs import Inputs
+from fp3o.training.program_cache import cache_folder, nested
+from fp3o.training.recalling import note
 from fp3o.training.sources import described, read
 
 # 3s5z's four programs took 13, 9, 4 and 2 s on an H200 machine, and a process is ready after 4 s: the first is compiled
@@ -81,7 +84,7 @@ def together() -> Iterator[None]:
                 made[source.key] = make(source, wait=False)
         for source, outputs, programs, inputs in noted.values():
             programs[inputs.key] = nested(made.get(source.key) or make(source), outputs)
-            note(inputs, source, outputs)
+            note(inputs, source.kept, outputs)
 
 
 def _largest_first(sources: list[Source]) -> list[Source]:

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from fp3o.training import compiling
+from fp3o.training import program_cache
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty cache that counts as ours, and nobody who listens."""
-    chosen = tmp_path / f"{compiling.OURS}here"
+    chosen = tmp_path / f"{program_cache.OURS}here"
     chosen.mkdir()
-    monkeypatch.setenv(compiling.CHOSEN, str(chosen))
-    monkeypatch.setenv(compiling.TRITON, str(chosen / "triton"))
-    monkeypatch.setattr(compiling, "WORK", compiling.Work())
-    compiling.cache_folder.cache_clear()
+    monkeypatch.setenv(program_cache.CHOSEN, str(chosen))
+    monkeypatch.setenv(program_cache.TRITON, str(chosen / "triton"))
+    monkeypatch.setattr(program_cache, "WORK", program_cache.Work())
+    program_cache.cache_folder.cache_clear()
     yield chosen
-    compiling.cache_folder.cache_clear()
+    program_cache.cache_folder.cache_clear()

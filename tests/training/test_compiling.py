@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from fp3o.errors import UserError
-from fp3o.training import compiling
+from fp3o.training import compiling, program_cache, recalling
 from fp3o.training.execution import why_not_compiled
+from fp3o.training.inputs import Inputs
 
 needs_compiler = pytest.mark.skipif(why_not_compiled() is not None, reason=str(why_not_compiled()))
 
@@ -26,7 +27,7 @@ needs_compiler = pytest.mark.skipif(why_not_compiled() is not None, reason=str(w
 def make(made: Path, name: str, begun: multiprocessing.synchronize.Barrier) -> None:
     """What a job does with a program: look it up, and make it where it is missing."""
     begun.wait()
-    with compiling.making(name):
+    with program_cache.making(name):
         if not made.exists():
             made.write_text("")
             with (made.parent / "count").open("a") as count:
@@ -49,9 +50,9 @@ def test_jobs_that_start_together_make_a_program_once(folder: Path) -> None:
 
 def test_who_waits_is_told(folder: Path) -> None:
     told: list[int] = []
-    compiling.WORK.tell = told.append
+    program_cache.WORK.tell = told.append
     for name in ("one", "two"):
-        with compiling.making(name) as found:
+        with program_cache.making(name) as found:
             assert found == folder
     assert told == [1, 2]
 
@@ -101,7 +102,7 @@ def test_programs_for_other_machines_and_settings_are_others(kept: list[str], mo
     make()
     make()
     for place, name in (
-        (compiling, "_machine"),
+        (program_cache, "machine"),
         (torch, "get_num_threads"),
         (torch.backends.cpu, "get_cpu_capability"),
     ):
@@ -188,7 +189,7 @@ def same_steps(kinds: Sequence[str], x: Tensor) -> None:
 @needs_compiler
 def test_a_program_is_kept_and_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     same_steps(["slow", "slow", "fast"], torch.ones(4, 2))
-    assert compiling.WORK.programs == 2  # one for each kind
+    assert program_cache.WORK.programs == 2  # one for each kind
     kept = sorted(folder.glob("program-*"))
     assert len(kept) == 2
 
@@ -226,12 +227,12 @@ class Scaled:
 @needs_compiler
 def test_a_program_is_recalled_without_tracing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, where programs are not compared: that of the same code, method, traits, shapes and torch."""
-    monkeypatch.setattr(compiling, "compared", lambda tensors: False)
-    monkeypatch.setattr(compiling, "_code", lambda: "our code")
+    monkeypatch.setattr(recalling, "compared", lambda tensors: False)
+    monkeypatch.setattr(recalling, "code", lambda: "our code")
     traced: list[float] = []
     trace = compiling.trace
 
-    def counted(inputs: compiling.Inputs) -> Any:
+    def counted(inputs: Inputs) -> Any:
         traced.append(1)
         return trace(inputs)
 
@@ -251,16 +252,16 @@ def test_a_program_is_recalled_without_tracing(folder: Path, monkeypatch: pytest
     for program in folder.glob("program-*"):
         program.unlink()
     assert [scaled(2.0, x), scaled(2.0, x)] == [1, 0]
-    monkeypatch.setattr(compiling, "_code", lambda: "edited")
+    monkeypatch.setattr(recalling, "code", lambda: "edited")
     assert [scaled(2.0, x), scaled(2.0, x)] == [1, 0]
-    monkeypatch.setattr(compiling, "_code", lambda: None)  # edited when this process was there already
+    monkeypatch.setattr(recalling, "code", lambda: None)  # edited when this process was there already
     assert [scaled(2.0, x), scaled(2.0, x)] == [1, 1]
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
     assert scaled(2.0, x) == 1
     with pytest.raises(AttributeError, match="other"):
         compiling.compiled(Scaled(2.0).forgetful)(x)
     monkeypatch.undo()
-    assert compiling.recalled(compiling.Inputs(Scaled(2.0).step, (x,))) is None  # on a CPU, as it has to be compared
+    assert recalling.recalled(Inputs(Scaled(2.0).step, (x,))) is None  # on a CPU, as it has to be compared
 
 
 def test_a_change_of_our_code_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,13 +269,13 @@ def test_a_change_of_our_code_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
     package = tmp_path / "fp3o"
     (package / "training").mkdir(parents=True)
     step = package / "training" / "step.py"
-    monkeypatch.setattr(compiling, "__file__", str(package / "training" / "compiling.py"))
-    digest = compiling._code.__wrapped__
+    monkeypatch.setattr(recalling, "__file__", str(package / "training" / "recalling.py"))
+    digest = recalling.code.__wrapped__
 
     def written(text: str, seconds: float) -> str | None:
         """The digest of sources that were written so long before this process began."""
         step.write_text(text)
-        os.utime(step, (compiling.STARTED - seconds, compiling.STARTED - seconds))
+        os.utime(step, (recalling.STARTED - seconds, recalling.STARTED - seconds))
         return digest()
 
     first = written("old", 3600)
@@ -315,7 +316,7 @@ def test_training_does_not_import_the_compiler_before_it_is_needed() -> None:
 @pytest.mark.parametrize(
     "begin",
     [
-        "compiling.trace(compiling.Inputs(lambda x: x + 1, (torch.ones(1),)))",
+        "compiling.trace(Inputs(lambda x: x + 1, (torch.ones(1),)))",
         "torch.export.export = lambda *_: sys.exit(os.environ['TORCHINDUCTOR_CACHE_DIR'])\n"
         "compiling.ahead_of_time(lambda x: x + 1)(torch.ones(1))",
     ],
@@ -323,11 +324,12 @@ def test_training_does_not_import_the_compiler_before_it_is_needed() -> None:
 def test_programs_are_kept_in_a_folder_of_our_own(begin: str) -> None:
     """Not where torch keeps them, which other users can write to; what it imports to trace would choose that."""
     code = (
-        f"import os, sys, torch\nfrom fp3o.training import compiling\n{begin}\nsys.exit(os.environ[compiling.CHOSEN])"
+        "import os, sys, torch\nfrom fp3o.training import compiling, program_cache\n"
+        f"from fp3o.training.inputs import Inputs\n{begin}\nsys.exit(os.environ[program_cache.CHOSEN])"
     )
-    others = {name: value for name, value in os.environ.items() if name != compiling.CHOSEN}
+    others = {name: value for name, value in os.environ.items() if name != program_cache.CHOSEN}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=others)
-    assert Path(done.stderr.strip()).name.startswith(compiling.OURS), done.stderr
+    assert Path(done.stderr.strip()).name.startswith(program_cache.OURS), done.stderr
 
 
 @needs_compiler
@@ -343,7 +345,7 @@ def test_a_function_compiled_once_takes_new_tensors(folder: Path) -> None:
     for slope in (2.0, -3.0):
         layers = {"slope": torch.tensor([slope]), "start": torch.tensor([1.0])}
         assert once(layers, torch.arange(3.0), None).tolist() == [1 + slope * x for x in range(3)]
-    assert compiling.WORK.programs == 1
+    assert program_cache.WORK.programs == 1
 
 
 class Walk:

@@ -17,8 +17,8 @@ from fp3o.errors import UserError
 from fp3o.progress import Bar
 from fp3o.training import loop
 from fp3o.training.callbacks import Callback
-from fp3o.training.compiling import WORK
 from fp3o.training.files import BlockFiles
+from fp3o.training.program_cache import WORK
 from fp3o.training.progress import Progress
 from fp3o.training.tensorboard import TensorBoard
 from fp3o.training.wandb import WeightsAndBiases

@@ -19,6 +19,7 @@ from fp3o.config.settings import Settings
 from fp3o.processes import command
 from fp3o.training import compiling, together
 from fp3o.training.execution import why_not_compiled
+from fp3o.training.inputs import Inputs
 from fp3o.training.randomness import Draws
 from fp3o.training.sources import described, read
 
@@ -158,7 +159,7 @@ def test_another_process_gets_the_same_sources(settings: Settings, folder: Path)
         def call(*arguments: Any) -> Any:
             if len(sources) == 4:
                 raise Enough
-            sources.append(compiling.trace(compiling.Inputs(function, arguments))[0])
+            sources.append(compiling.trace(Inputs(function, arguments))[0])
             return function(*arguments)
 
         return call
@@ -180,7 +181,7 @@ def test_another_process_keeps_what_this_one_finds(folder: Path, monkeypatch: py
     def doubled(x: Tensor) -> Tensor:
         return x + x
 
-    source, _ = compiling.trace(compiling.Inputs(doubled, (torch.ones(3),)))
+    source, _ = compiling.trace(Inputs(doubled, (torch.ones(3),)))
     subprocess.run(command("fp3o.training.together"), input=described([source]), check=True)
     assert source.kept is not None
     assert source.kept.exists()
