@@ -85,7 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", type=Path, required=True, help="the interpreter of the environment with BenchMARL")
     chosen = parser.parse_args()
-    peer, mine = theirs(chosen.python), ours()
+    peer, mine = theirs(chosen.python.absolute()), ours()  # not resolved: it is a link, which names its environment
     seconds = peer["seconds"]
     assert isinstance(seconds, float)
     line = {
