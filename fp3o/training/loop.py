@@ -30,14 +30,14 @@ from fp3o.training import driver, memory
 from fp3o.training.allocator import no_garbage_collection, reuse_freed_memory
 from fp3o.training.callbacks import PHASES, Callback, Callbacks
 from fp3o.training.evaluate import Background, Evaluator, Pending
-from fp3o.training.execution import Execution, GraphStepper, PairedStepper, choose
+from fp3o.training.execution import Execution, PairedStepper, choose
 from fp3o.training.files import BlockFiles, Saved
 from fp3o.training.keeping import Keep, Keeper
 from fp3o.training.program_cache import WORK, cache_folder
 from fp3o.training.randomness import Draws
 from fp3o.training.rollout import Collected, Collector
 from fp3o.training.state import named, overwrite
-from fp3o.training.step import Compiler
+from fp3o.training.step import Compiler, Stepper
 from fp3o.training.update import Learner
 
 SECONDS_BETWEEN_SAVES = 90.0  # kill -9 loses at most this much work, or one iteration
@@ -120,13 +120,14 @@ class BlockTrainer:
         self.env = make(cell.domain, cell.task, slots, threads=threads, options=plan.options)
         try:
             check_agents(plan, self.env.spec.agents)
-            stepper = execution.stepper
-            how_kept = {"replayed": stepper is GraphStepper, "paired": stepper is PairedStepper}
-            memory.check(plan, self.env.spec, replicas, execution.device, **how_kept)
+            memory.check(plan, self.env.spec, replicas, execution.device, execution.mode == "graph")
         except UserError:
             self.env.close()
             raise
         owners = sharing(cell.sharing, self.env.spec.agent_types)
+        stepper = execution.stepper
+        if stepper is PairedStepper and not memory.holds_both(plan, self.env.spec, replicas):
+            stepper = Stepper  # the same numbers
         how = {"device": execution.device, "compiler": execution.compiler, "stepper": stepper}
         self.learner = Learner.fresh(self.env.spec, owners, cell.algorithm, settings, self.seeds, **how)
         self.collector = Collector(self.env, self.learner, settings, execution.acting, execution.policy)

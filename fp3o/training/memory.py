@@ -81,17 +81,16 @@ def check_environments(plan: Plan, seeds: int) -> None:
     _refuse(plan, {"environments": environments(plan, seeds)}, seeds, machine_bytes(), "this machine")
 
 
-def check(
-    plan: Plan,
-    spec: EnvSpec,
-    seeds: int,
-    device: torch.device | str,
-    replayed: bool = False,
-    paired: bool = False,
-) -> None:
+def holds_both(plan: Plan, spec: EnvSpec, seeds: int) -> bool:
+    """Whether this machine can compute gradients of actors and critics at the same time."""
+    parts = estimate(plan, spec, seeds, paired=True)
+    return PROCESS + sum(parts.values()) + valuing(plan, spec, seeds) <= machine_bytes()
+
+
+def check(plan: Plan, spec: EnvSpec, seeds: int, device: torch.device | str, replayed: bool = False) -> None:
     """Refuse a run that this machine, or its GPU, cannot hold. replayed: steps are replayed from CUDA graphs, which
-    read a copy of the rollout (3s5z with five seeds: 2,534 MiB, estimated 2,415); paired: see `estimate`."""
-    parts = estimate(plan, spec, seeds, paired)
+    read a copy of the rollout (3s5z with five seeds: 2,534 MiB, estimated 2,415)."""
+    parts = estimate(plan, spec, seeds)
     with_values = parts | {"rollout": parts["rollout"] + valuing(plan, spec, seeds)}
     there = machine_bytes()
     if torch.device(device).type == "cuda":

@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 import torch
-from short_runs import documents, train
+from short_runs import documents, files, train
 
 from fp3o.config import Cell, Settings, algorithms, option_names, resolve, setting_names
 from fp3o.envs import make
 from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import Declared, declared
-from fp3o.training import memory
+from fp3o.training import loop, memory
+from fp3o.training.execution import PairedStepper
+from fp3o.training.step import Stepper
+from fp3o.training.update import Learner
 
 TINY: dict[str, dict[str, Any]] = {
     "matrix/two-step": {"rollout_length": 8},
@@ -164,6 +167,29 @@ def test_a_run_larger_than_the_machine_is_refused_before_it_starts(
         train(plan, tmp_path / "new" / "runs", (0, 1))
     assert words in str(e.value)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("spare", "stepper"), [(0, Stepper), (memory.GIB, PairedStepper)])
+def test_a_machine_that_cannot_hold_both_gradients_computes_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int, stepper: type[Stepper]
+) -> None:
+    cell = "mpe/simple-reference/full/mappo"
+    plan = resolve(Cell.parse(cell), SMALL | TINY["mpe/simple-reference"] | {"total_steps": 50})
+    env = make("mpe", "simple-reference", 1)
+    needed = memory.PROCESS + sum(memory.estimate(plan, env.spec, 1).values()) + memory.valuing(plan, env.spec, 1)
+    env.close()
+    monkeypatch.setattr(memory, "machine_bytes", lambda: needed + spare)
+    used: list[type[Stepper]] = []
+    fresh = Learner.fresh
+
+    def noted(*arguments: Any, **options: Any) -> Learner:
+        used.append(options["stepper"])
+        return fresh(*arguments, **options)
+
+    monkeypatch.setattr(Learner, "fresh", noted)
+    loop.train(plan, (0,), tmp_path, tmp_path / "scratch", device="cpu", mode="eager", threads=2)
+    assert used == [stepper]
+    assert files(tmp_path) == train(plan, tmp_path / "one", (0,))
 
 
 def test_too_many_environments_are_refused_before_they_are_made(

@@ -162,39 +162,38 @@ class InParts(Stepper):
     one_program = False
 
 
-@pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
-def test_a_step_in_four_programs_is_the_same(cell: str) -> None:
-    parts: list[str] = []
+def noting(calls: list[tuple[str, int]]) -> Compiler:
+    """Appends the name of every function that is called, and the thread that calls it."""
 
-    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+    def compiler(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
-            parts.append(function.__name__)
+            calls.append((function.__name__, threading.get_ident()))
             return function(*arguments)
 
         return call
 
-    for one, other in zip(learned(cell), learned(cell, compiler=noting, stepper=InParts), strict=True):
+    return compiler
+
+
+@pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
+def test_a_step_in_four_programs_is_the_same(cell: str) -> None:
+    calls: list[tuple[str, int]] = []
+    for one, other in zip(learned(cell), learned(cell, compiler=noting(calls), stepper=InParts), strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
-    assert parts == ["count", "actor_gradients", "critic_gradients", "apply"] * (len(parts) // 4)
+    assert [name for name, _ in calls] == ["count", "actor_gradients", "critic_gradients", "apply"] * (len(calls) // 4)
     assert GraphStepper.one_program is InParts.one_program, "what a GPU does"
 
 
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
-def test_two_threads_change_no_number(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: dict[str, set[int]] = {"actor_gradients": set(), "critic_gradients": set()}
-
-    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            if function.__name__ in threads:
-                threads[function.__name__].add(threading.get_ident())
-            return function(*arguments)
-
-        return call
-
-    for one, other in zip(learned(cell), learned(cell, compiler=noting, stepper=PairedStepper), strict=True):
+def test_two_threads_change_no_number(cell: str) -> None:
+    calls: list[tuple[str, int]] = []
+    for one, other in zip(learned(cell), learned(cell, compiler=noting(calls), stepper=PairedStepper), strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
-    assert threads["actor_gradients"] == {threading.get_ident()}
-    assert len(threads["critic_gradients"] - threads["actor_gradients"]) == 1
+    here = threading.get_ident()
+    assert {thread for name, thread in calls if name == "actor_gradients"} == {here}
+    critics = {thread for name, thread in calls if name == "critic_gradients"}
+    assert len(critics) == 1
+    assert here not in critics
 
 
 def test_an_error_on_the_other_thread_is_not_lost() -> None:
