@@ -89,7 +89,7 @@ DOMAINS: dict[str, Domain] = {
     "smac": Domain(
         "StarCraft multi-agent challenge",
         SmacOptions,
-        2,
+        3,
         slot_kib=200,  # assumed
         scoring=WIN_RATE,
         published=True,
@@ -123,4 +123,5 @@ REVISIONS: dict[str, int] = {name: domain.revision for name, domain in DOMAINS.i
 
 def revision(domain: str, options: Any) -> int:
     """The revision of the engine that these options choose."""
-    return DOMAINS[domain].backends.get(getattr(options, "backend", ""), REVISIONS[domain])
+    embedded: int = getattr(options, "engine_revision", REVISIONS[domain])
+    return DOMAINS[domain].backends.get(getattr(options, "backend", ""), embedded)

@@ -13,6 +13,7 @@ import pytest
 
 from fp3o.envs.domains import REVISIONS
 from fp3o.envs.interface import slot_seeds
+from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.scenarios import SCENARIOS
 
@@ -57,11 +58,16 @@ def test_colossi_must_not_stand_still(scripts: ModuleType) -> None:
     assert scripts.measure("2c_vs_64zg", "kite", 64).wins >= 0.4
 
 
-def test_numbers_have_not_changed_without_a_new_revision() -> None:
-    """If this fails on purpose, raise REVISIONS["smac"] and pin the new digest."""
+PINNED = {2: "518f43dd7f0316b9", 3: "f81692e4d5aa5762"}
+
+
+@pytest.mark.parametrize("engine_revision", PINNED)
+def test_numbers_have_not_changed_without_a_new_revision(engine_revision: int) -> None:
+    """If the newest fails on purpose, raise REVISIONS["smac"] and pin the new digest; older ones never change."""
+    assert max(PINNED) == REVISIONS["smac"] == SmacOptions().engine_revision
     digest = hashlib.sha256()
     for name in sorted(SCENARIOS):
-        env = EmbeddedBattles(SCENARIOS[name], 2)
+        env = EmbeddedBattles(SCENARIOS[name], 2, options=SmacOptions(engine_revision=engine_revision))
         env.reset(slot_seeds(7, "digest", 2))
         generator = np.random.default_rng(0)
         for _ in range(30):
@@ -70,4 +76,4 @@ def test_numbers_have_not_changed_without_a_new_revision() -> None:
             env.step((generator.random(available.shape) * available).argmax(-1)[..., None])
         for array in (env.battles.x, env.battles.y, env.battles.health, env.battles.shield, env.battles.cooldown):
             digest.update(array.tobytes())
-    assert (REVISIONS["smac"], digest.hexdigest()[:16]) == (2, "518f43dd7f0316b9")
+    assert digest.hexdigest()[:16] == PINNED[engine_revision]

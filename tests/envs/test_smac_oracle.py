@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fp3o.envs.interface import slot_seeds
+from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac import oracle
 from fp3o.envs.smac.battle import Battles, steering_numbers
 from fp3o.envs.smac.embedded import EmbeddedBattles
@@ -16,8 +17,9 @@ STEPS = {"2c_vs_64zg": 36, "bane_vs_bane": 14, "corridor": 30}
 
 @pytest.mark.parametrize("eager", [True, False], ids=["attacking", "random"])
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-def test_kernel_equals_oracle(name: str, eager: bool) -> None:
-    env = EmbeddedBattles(SCENARIOS[name], 1, auto_reset=False)
+@pytest.mark.parametrize("revision", [2, 3])
+def test_kernel_equals_oracle(revision: int, name: str, eager: bool) -> None:
+    env = EmbeddedBattles(SCENARIOS[name], 1, auto_reset=False, options=SmacOptions(engine_revision=revision))
     env.reset(slot_seeds(11, "oracle", 1))
     numbers = steering_numbers(env.steering)
     mirror = Battles(*(array.copy() for array in env.battles))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,8 @@ _BLOWS = {"direct": DIRECT, "missile": MISSILE, "beam": BEAM, "blast": BLAST}
 SPAWN_GAP = 0.1  # assumed: free space (cells) between units at the start
 SPAWN_JITTER = 0.05  # assumed: random offset (cells) at the start; at most half the gap, so that no units overlap
 EVERYWHERE = 1000.0  # a scan range (cells) that covers the map
+SINCE_REVISION_3 = ("post_x", "post_y", "chase", "call_wait")
+"""Fields of `Battles` that revision 2 neither uses nor saves."""
 
 
 class Battles(NamedTuple):
@@ -53,6 +55,10 @@ class Battles(NamedTuple):
     has_spot: Array  # [N, U] bool
     fighting: Array  # [N, U] bool: in range of its target
     alive: Array  # [N, U] bool
+    post_x: Array  # where a unit that chases an attacker was when it began to; this and the next three: revision 3
+    post_y: Array
+    chase: Array  # [N, U] int8: FREE, CHASING or RETURNING
+    call_wait: Array  # [N, U] int32: game loops until a unit that is hit may call for help again
     last_action: Array  # [N, A] int64: -1 after a reset
     goal_x: Array  # [N, A] float32: of a move order
     goal_y: Array
@@ -107,6 +113,39 @@ class Rules(NamedTuple):
     layer: Array
     melee: Array
     """Bool: has to stand beside its target."""
+    calls: bool
+    """Whether units that are hit call for help and chase attackers: revision 3."""
+    help_radius: np.float32
+    help_period: int
+    leash: np.float32
+    leash_reset: np.float32
+    redirects: int
+    """NEVER, NEARER or ALWAYS."""
+    scan_period: int
+
+
+@dataclass(frozen=True)
+class Response:
+    """How scripted units find targets and answer attacks. Lengths in cells."""
+
+    help_radius: float = 4.0
+    """A unit that is hit calls friends whose edge is within this distance of its centre. Catalogue:
+    CGame.CallForHelpRadius; that it reaches to a friend's edge, as areas of effect do, is assumed."""
+    help_period: float = 2.0
+    """Seconds between two calls of one unit (catalogue: CGame.CallForHelpPeriod)."""
+    leash: float = 21.0
+    """A unit chases an attacker out of its scan range until it is this far from where it began to (catalogue:
+    CGame.AcquireLeashRadius); then it goes back, …"""
+    leash_reset: float = 5.0
+    """… and answers no calls until it is this near to that place again (catalogue: CGame.AcquireLeashResetRadius). That
+    it goes on scanning on its way, and answers hits on itself, is assumed."""
+    redirects: Literal["never", "nearer", "always"] = "nearer"
+    """Whether a call turns a unit away from a target that it walks to but cannot hit yet; nearer: if the attacker is
+    nearer, the rule of scanning. Assumed; the catalogue does not say. A unit that is hitting a target stays with it in
+    any case, as players know it."""
+    scan_period: int = 4
+    """Game loops after which a unit that walks to a target looks for a nearer one: 1, 2, 4 or 8, so that every step
+    begins with a look. Assumed."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +198,14 @@ def make_rules(
     ground: Ground,
     profile: str = "liberty",
     *,
+    engine_revision: int = 3,
+    response: Response | None = None,
     scripted_allies: bool = False,
     noise: bool = True,
 ) -> Rules:
     """The constants of a scenario. `scripted_allies` and `noise` are for experiments."""
-    rows: dict[str, UnitType] = {row.name: row for row in table(profile)}
+    response = response or Response()
+    rows: dict[str, UnitType] = {row.name: row for row in table(profile, engine_revision)}
     kinds = scenario.ally_kinds + scenario.enemy_kinds
     units = [rows[kind] for kind in kinds]
     agents = scenario.agents
@@ -216,6 +258,13 @@ def make_rules(
         separation=column([unit.separation for unit in units]),
         layer=np.array([int(unit.walks_cliffs) for unit in units], np.int8),
         melee=np.array([unit.reach < 1 for unit in units]),
+        calls=engine_revision > 2,
+        help_radius=np.float32(response.help_radius),
+        help_period=round(response.help_period * loops),
+        leash=np.float32(response.leash),
+        leash_reset=np.float32(response.leash_reset),
+        redirects=("never", "nearer", "always").index(response.redirects),
+        scan_period=response.scan_period,
     )
 
 

@@ -11,21 +11,25 @@ from fp3o.envs.ranges import Record, Records
 from fp3o.envs.smac.battle import BEAM, BLAST, MISSILE
 from fp3o.envs.smac.chance import uniform
 from fp3o.envs.smac.constants import (
+    ALWAYS,
     ARRIVED,
     FIGHTING,
     HALF,
     IDLE,
     LEAST,
     MOVING,
+    NEARER,
     ONE,
     PURPOSE_COOLDOWN,
+    RETURNING,
     SHIELD_GAIN,
     SHIELD_QUIET,
+    STICKINESS,
     TINY,
     ZERO,
     F,
 )
-from fp3o.envs.smac.targets import striking
+from fp3o.envs.smac.targets import acquire, striking
 
 
 @inner
@@ -41,7 +45,7 @@ def attack(game: Record, rules: Records, b: Records, w: Records, now: np.uint64)
         if t < 0:
             if rule.scripted:
                 dx, dy = rule.order_x - unit.x, rule.order_y - unit.y
-                if dx * dx + dy * dy > ARRIVED * ARRIVED:
+                if dx * dx + dy * dy > ARRIVED * ARRIVED or unit.chase == RETURNING:
                     body.mode = MOVING
             elif unit.moving:
                 body.mode = MOVING
@@ -92,7 +96,41 @@ def attack(game: Record, rules: Records, b: Records, w: Records, now: np.uint64)
 
 
 @inner
-def hit(rules: Records, between: Records, b: Records, u: int, v: int) -> None:
+def turns_round(game: Record, rules: Records, b: Records, w: int, u: int) -> bool:
+    """Whether w, which walks to a target, attacks u instead when it is called."""
+    if game.redirects != NEARER:
+        return bool(game.redirects == ALWAYS)
+    x, y, t = b[w].x, b[w].y, b[w].target
+    dx, dy = b[u].x - x, b[u].y - y
+    other_x, other_y = b[t].x - x, b[t].y - y
+    gap = F(math.sqrt(dx * dx + dy * dy)) - rules[u].radius
+    other = F(math.sqrt(other_x * other_x + other_y * other_y)) - rules[t].radius
+    return bool(gap < other - STICKINESS)
+
+
+@inner
+def call_for_help(game: Record, rules: Records, b: Records, u: int, v: int) -> None:
+    """v, hit by u, calls its friends near by: those that are not hitting anybody turn to u."""
+    caller = b[v]
+    if caller.call_wait > 0 or not b[u].alive:
+        return
+    caller.call_wait = game.help_period
+    first, last = (0, game.agents) if v < game.agents else (game.agents, b.shape[0])
+    for w in range(first, last):
+        friend, rule = b[w], rules[w]
+        if w == v or not friend.alive or not rule.scripted or friend.fighting or friend.chase == RETURNING:
+            continue
+        if friend.target >= 0 and not turns_round(game, rules, b, w, u):
+            continue
+        dx, dy = friend.x - caller.x, friend.y - caller.y
+        reach = game.help_radius + rule.radius
+        if dx * dx + dy * dy <= reach * reach:
+            friend.has_spot = False
+            acquire(friend, u)
+
+
+@inner
+def hit(game: Record, rules: Records, between: Records, b: Records, u: int, v: int) -> None:
     """One hit of u on v: first on the shield, the rest, reduced by armour, on health. An idle scripted v attacks u."""
     victim = b[v]
     damage = between[u, v].raw
@@ -104,8 +142,15 @@ def hit(rules: Records, between: Records, b: Records, u: int, v: int) -> None:
         victim.health -= damage
     victim.lost += absorbed + damage
     victim.quiet = 0
-    if rules[v].scripted and victim.target < 0:
-        victim.target = u
+    idle = rules[v].scripted and victim.target < 0
+    if not game.calls:
+        if idle:
+            victim.target = u
+        return
+    if idle:
+        acquire(victim, u)
+    if rules[v].scripted:
+        call_for_help(game, rules, b, u, v)
 
 
 @inner
@@ -139,13 +184,13 @@ def strike(game: Record, rules: Records, between: Records, b: Records) -> None:
                 touch = rule.area_margin + rules[other].radius
                 if beyond * beyond + across * across <= touch * touch:
                     for _ in range(unit.strikes):
-                        hit(rules, between, b, u, other)
+                        hit(game, rules, between, b, u, other)
             unit.strikes = 0
         else:
             unit.strikes -= 1
             unit.flight = rule.delay
             if b[v].alive and (rule.blow == MISSILE or unit.alive):
-                hit(rules, between, b, u, v)
+                hit(game, rules, between, b, u, v)
             if not unit.alive or not b[v].alive:
                 unit.strikes = 0
 
@@ -185,7 +230,7 @@ def bury(game: Record, rules: Records, between: Records, b: Records, w: Records)
                     dx, dy = b[other].x - b[u].x, b[other].y - b[u].y
                     reach = rules[u].area + rules[other].radius
                     if dx * dx + dy * dy <= reach * reach:
-                        hit(rules, between, b, u, other)
+                        hit(game, rules, between, b, u, other)
 
 
 @inner
@@ -197,6 +242,8 @@ def recover(rules: Records, b: Records) -> None:
             continue
         unit.cooldown = unit.cooldown - ONE if unit.cooldown > ZERO else ZERO
         unit.quiet += 1
+        if unit.call_wait > 0:
+            unit.call_wait -= 1
         if rule.regeneration > ZERO and unit.health < rule.max_health:
             gain = min(rule.regeneration, rule.max_health - unit.health)
             unit.health += gain

@@ -14,8 +14,7 @@ ZERO, ONE, TWO, HALF = F(0), F(1), F(2), F(0.5)
 LEAST = F(LEAST_DAMAGE)
 SHIELD_QUIET = int(SHIELD_DELAY * LOOPS_PER_SECOND)
 SHIELD_GAIN = F(SHIELD_RATE / LOOPS_PER_SECOND)
-RETARGET = 4  # game loops after which a unit that follows a target looks for a better one
-LEASH = F(3)  # cells beyond its scan range up to which a unit follows a target
+FOLLOW = F(3)  # cells beyond its scan range up to which a unit follows a target that it found by scanning
 STICKINESS = F(0.25)  # cells by which a new target must be nearer than the current one
 ARRIVED = F(2)  # cells from an order's point at which a unit has arrived
 TINY, HUGE = F(1e-6), F(1e9)
@@ -28,6 +27,10 @@ NEIGHBOUR_MARGIN = F(0.8)  # cells: lists are used for two loops, that is 2 · 2
 # A unit's mode, and its mobility: the larger, the more it is moved in a collision. A fighting unit hardly moves.
 IDLE, MOVING, FIGHTING = 0, 1, 2
 MOBILITIES = np.array([0.5, 1.0, 0.02], np.float32)  # by mode
+# Whether a scripted unit chases an attacker, or goes back because that led it too far away (revision 3).
+FREE, CHASING, RETURNING = 0, 1, 2
+# Which calls for help turn a unit away from a target that it walks to (`Response.redirects`).
+NEVER, NEARER, ALWAYS = 0, 1, 2
 # Headings tried around an obstacle: angles (degrees) from the straight line.
 HEADINGS = (0.0, 35.0, -35.0, 70.0, -70.0, 100.0, -100.0, 138.0, -138.0)
 HEADING_COS = np.array([math.cos(math.radians(angle)) for angle in HEADINGS], np.float32)

@@ -16,7 +16,7 @@ from fp3o.envs.domains import revision
 from fp3o.envs.interface import ActionSpec, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import SmacOptions
 from fp3o.envs.pool import SharedRanges
-from fp3o.envs.smac.battle import Rules, Steering, make_rules, steering_numbers
+from fp3o.envs.smac.battle import SINCE_REVISION_3, Response, Rules, Steering, make_rules, steering_numbers
 from fp3o.envs.smac.kernel import BEGIN, CHECK, SHOW, STEP, run_slots
 from fp3o.envs.smac.layouts import encoding_of, sizes
 from fp3o.envs.smac.records import Scene, by_name, empty_result, empty_shown, empty_state, empty_work, tables_of
@@ -46,7 +46,7 @@ SLOTS_PER_THREAD = 2
 
 
 class EmbeddedBattles:
-    """N battles. `steering`, `scripted_allies` and `noise` are for experiments, not for training."""
+    """N battles. `steering`, `response`, `scripted_allies` and `noise` are for experiments, not for training."""
 
     has_kernels = True
     """Functions that numba compiles on first use."""
@@ -60,6 +60,7 @@ class EmbeddedBattles:
         threads: int = 1,
         options: SmacOptions | None = None,
         steering: Steering | None = None,
+        response: Response | None = None,
         scripted_allies: bool = False,
         noise: bool = True,
     ) -> None:
@@ -67,7 +68,9 @@ class EmbeddedBattles:
         self.scenario = scenario
         self.slots = checked_slots(slots)
         self.auto_reset = auto_reset
-        self.steering = steering or Steering()
+        chosen = self.options
+        self.steering = steering or Steering(attacker_load=chosen.attacker_load, side_bonus=chosen.side_bonus)
+        self.response = response or Response(help_radius=chosen.help_radius, scan_period=chosen.scan_period)
         self.spec = make_spec(scenario, self.options, exact_resume=True)
         self.encoding = encoding_of(scenario, self.options.layout, self.options.profile)
         self.ground = ground(scenario.terrain, self.options.choke_width)
@@ -82,7 +85,13 @@ class EmbeddedBattles:
         self._bounds = slots * np.arange(parts + 1) // parts
         self._work = empty_work(self._threads, units)
         self.rules = make_rules(
-            scenario, self.ground, self.options.profile, scripted_allies=scripted_allies, noise=noise
+            scenario,
+            self.ground,
+            chosen.profile,
+            engine_revision=chosen.engine_revision,
+            response=self.response,
+            scripted_allies=scripted_allies,
+            noise=noise,
         )
         self._snapshot = self._seen()
         self._choices = np.full((slots, scenario.agents, 1), scenario.actions)
@@ -154,14 +163,20 @@ class EmbeddedBattles:
     def snapshot(self) -> Snapshot:
         return self._snapshot
 
+    def _saved(self) -> dict[str, NDArray[Any]]:
+        """The arrays that are saved. Runs of revision 2 were begun before the others existed."""
+        unused = () if self.rules.calls else SINCE_REVISION_3
+        return {name: array for name, array in self.battles._asdict().items() if name not in unused}
+
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        return {name: array.copy() for name, array in self.battles._asdict().items()}
+        return {name: array.copy() for name, array in self._saved().items()}
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
-        for name, array in self.battles._asdict().items():
+        arrays = self._saved()
+        for name, array in arrays.items():
             if name not in state or state[name].shape != array.shape:
                 raise UserError(f"saved state of smac/{self.scenario.name} does not fit; allowed: {name} {array.shape}")
-        for name, array in self.battles._asdict().items():
+        for name, array in arrays.items():
             array[...] = state[name]
         self._started = True
         self._kernel.share(SHOW)
@@ -173,9 +188,10 @@ class EmbeddedBattles:
             "engine": "embedded",
             "revision": revision("smac", self.options),
             "versions": {"numba": numba.__version__, "numpy": np.__version__},
-            "unit_data": data_hash(self.options.profile),
+            "unit_data": data_hash(self.options.profile, self.options.engine_revision),
             "terrain": hashlib.sha256(self.ground.walkable.tobytes()).hexdigest()[:16],
             "steering": asdict(self.steering),
+            "response": asdict(self.response),
             "observation_size": self.spec.observation_size,
             "state_size": self.spec.state_size,
             "options": asdict(self.options),

@@ -13,7 +13,7 @@ from fp3o.envs.compiled import inner
 from fp3o.envs.ranges import Kernel, Record, Records, read
 from fp3o.envs.smac.chance import moment, uniform
 from fp3o.envs.smac.combat import attack, bury, recover, strike
-from fp3o.envs.smac.constants import HALF, ONE, PURPOSE_SIDE, PURPOSE_SPAWN_X, PURPOSE_SPAWN_Y, RETARGET, TWO
+from fp3o.envs.smac.constants import HALF, ONE, PURPOSE_SIDE, PURPOSE_SPAWN_X, PURPOSE_SPAWN_Y, TWO
 from fp3o.envs.smac.layouts import Array, Encoding, settle, write_available, write_features
 from fp3o.envs.smac.motion import find_neighbours, move, steer
 from fp3o.envs.smac.records import Scene, Shown
@@ -117,7 +117,7 @@ def run_slots(address: Any, what: int, worker: int, start: int, stop: int) -> in
             count = 0
             for loop in range(LOOPS_PER_STEP):
                 now = moment(slot.seed, slot.episode, slot.tick)
-                looks = slot.tick % RETARGET == 0
+                looks = slot.tick % game.scan_period == 0
                 choose_targets(game, rules, between, ground.walkable, b, w, places, blocks, now, looks)
                 attack(game, rules, b, w, now)
                 # Neighbours and headings are computed every second loop: half the cost. Assumed to be accurate enough.

@@ -19,6 +19,7 @@ from fp3o.envs.smac.constants import (
     NOWHERE,
     ONE,
     ORBIT,
+    RETURNING,
     ROUNDING,
     TINY,
     ZERO,
@@ -81,6 +82,8 @@ def goal_of(ground: Ground, rule: Record, b: Records, unit: Record) -> tuple[np.
         x, y = toward_spot(unit, b[t])
     elif t >= 0:
         x, y = b[t].x, b[t].y
+    elif unit.chase == RETURNING:
+        x, y = unit.post_x, unit.post_y
     elif rule.scripted:
         x, y = rule.order_x, rule.order_y
     else:

@@ -29,7 +29,7 @@ def step(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, actions: 
     """Eight game loops under one set of actions [A]."""
     give_orders(rules, b, actions)
     for loop in range(LOOPS_PER_STEP):
-        if b.tick[0] % k.RETARGET == 0:
+        if b.tick[0] % rules.scan_period == 0:
             order = shuffled(b)
         choose_targets(rules, ground, s, b, order)
         mode = attack(rules, b)
@@ -140,11 +140,33 @@ def shuffled(b: Battles) -> Array:
     return order
 
 
+def acquire(b: Battles, units: Array, attacker: int) -> None:
+    """These units (a mask) attack whoever has hit them or a friend."""
+    begin = units & (b.chase != k.CHASING)
+    b.post_x[begin], b.post_y[begin] = b.x[begin], b.y[begin]
+    b.chase[units] = k.CHASING
+    b.target[units] = attacker
+
+
+def mind_leash(rules: Rules, b: Battles) -> None:
+    """End chases that have led too far, and the ways back from them."""
+    dx, dy = b.x - b.post_x, b.y - b.post_y
+    away = dx * dx + dy * dy
+    chasing, returning = b.chase == k.CHASING, b.chase == k.RETURNING
+    far = chasing & (b.target >= 0) & (away > rules.leash * rules.leash) & (b.windup <= 0) & ~striking(rules, b)
+    b.chase[returning & (away <= rules.leash_reset * rules.leash_reset)] = k.FREE
+    b.chase[chasing & (b.target < 0)] = k.FREE
+    b.chase[far] = k.RETURNING
+    b.target[far] = -1
+    b.has_spot[far] = False
+
+
 def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, order: Array) -> None:
     lost = (b.target >= 0) & ~b.alive[b.target]
     break_off(rules, b, lost)
     b.target[lost] = -1
-    looks = b.tick[0] % k.RETARGET == 0
+    mind_leash(rules, b)
+    looks = b.tick[0] % rules.scan_period == 0
     for u in order[(b.alive & (rules.scripted | (b.target >= 0)))[order]].tolist():
         t = int(b.target[u])
         gaps = distances(b, u) - rules.radius[u] - rules.radius
@@ -158,8 +180,9 @@ def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles,
         best, best_score, best_spot = -1, k.HUGE, (False, Float(0), Float(0))
         b.has_spot[u] = False
         for v in foes if rules.scripted[u] else [t]:
-            leash = rules.scan[u] + (k.LEASH if v == t else Float(0))
-            if not b.alive[v] or (rules.scripted[u] and gaps[v] > leash):
+            limit = rules.scan[u] + (k.FOLLOW if v == t else Float(0))
+            chased = v == t and b.chase[u] == k.CHASING
+            if not b.alive[v] or (rules.scripted[u] and gaps[v] > limit and not chased):
                 continue
             score = gaps[v] - k.STICKINESS if v == t else gaps[v]
             if score >= best_score:
@@ -172,6 +195,8 @@ def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles,
             if score < best_score:
                 best, best_score, best_spot = v, score, spot
         b.target[u] = best
+        if best != t and b.chase[u] == k.CHASING:
+            b.chase[u] = k.FREE
         b.has_spot[u], b.spot_x[u], b.spot_y[u] = best_spot
 
 
@@ -183,7 +208,7 @@ def attack(rules: Rules, b: Battles) -> Array:
     ordered[:agents] = b.moving
     has = b.alive & (b.target >= 0)
     dx, dy = rules.order_x - b.x, rules.order_y - b.y
-    marching = rules.scripted & (dx * dx + dy * dy > k.ARRIVED * k.ARRIVED)
+    marching = rules.scripted & ((dx * dx + dy * dy > k.ARRIVED * k.ARRIVED) | (b.chase == k.RETURNING))
     walks = b.alive & np.where(b.target >= 0, True, marching | (~rules.scripted & ordered))
     dx, dy = b.x[b.target] - b.x, b.y[b.target] - b.y
     distance = np.sqrt(dx * dx + dy * dy)
@@ -236,6 +261,8 @@ def goal_of(rules: Rules, ground: Ground, b: Battles, u: int) -> tuple[Any, Any]
         x, y = toward_spot(b, u, t)
     elif t >= 0:
         x, y = b.x[t], b.y[t]
+    elif b.chase[u] == k.RETURNING:
+        x, y = b.post_x[u], b.post_y[u]
     elif rules.scripted[u]:
         x, y = rules.order_x[u], rules.order_y[u]
     else:
@@ -334,8 +361,34 @@ def hit(rules: Rules, b: Battles, u: int, v: int) -> None:
         b.health[v] -= damage
     b.lost[v] += absorbed + damage
     b.quiet[v] = 0
-    if rules.scripted[v] and b.target[v] < 0:
+    idle = rules.scripted[v] and b.target[v] < 0
+    if idle and not rules.calls:
         b.target[v] = u
+    elif idle:
+        acquire(b, np.arange(len(b.x)) == v, u)
+    if rules.calls and rules.scripted[v]:
+        call_for_help(rules, b, u, v)
+
+
+def call_for_help(rules: Rules, b: Battles, u: int, v: int) -> None:
+    """v, hit by u, calls its friends near by: those that are not hitting anybody turn to u."""
+    if b.call_wait[v] > 0 or not b.alive[u]:
+        return
+    b.call_wait[v] = rules.help_period
+    index = np.arange(len(b.x))
+    friends = ((index < rules.agents) == (v < rules.agents)) & (index != v) & b.alive & rules.scripted
+    dx, dy = b.x - b.x[v], b.y - b.y[v]
+    reach = rules.help_radius + rules.radius
+    answer = friends & ~b.fighting & (b.chase != k.RETURNING) & (dx * dx + dy * dy <= reach * reach)
+    others = b.target >= 0
+    if rules.redirects == k.NEARER:
+        theirs_x, theirs_y = b.x[b.target] - b.x, b.y[b.target] - b.y
+        theirs = np.sqrt(theirs_x * theirs_x + theirs_y * theirs_y) - rules.radius[b.target]
+        others &= ~(distances(b, u) - rules.radius[u] < theirs - k.STICKINESS)
+    if rules.redirects != k.ALWAYS:
+        answer &= ~others
+    b.has_spot[answer] = False
+    acquire(b, answer, u)
 
 
 def foes_of(rules: Rules, b: Battles, u: int) -> list[int]:
@@ -393,6 +446,7 @@ def recover(rules: Rules, b: Battles) -> None:
     alive = b.alive
     b.cooldown[alive] = np.where(b.cooldown > 0, b.cooldown - Float(1), Float(0))[alive]
     b.quiet[alive] += 1
+    b.call_wait[alive & (b.call_wait > 0)] -= 1
     healing = alive & (rules.regeneration > 0) & (b.health < rules.max_health)
     gain = np.minimum(rules.regeneration, rules.max_health - b.health)
     b.health[healing] += gain[healing]

@@ -35,6 +35,8 @@ _PER_UNIT = {
     "has_spot": np.bool_,
     "fighting": np.bool_,
     "alive": np.bool_,
+    "chase": np.int8,
+    "call_wait": np.int32,
 }  # all others are of single precision
 
 

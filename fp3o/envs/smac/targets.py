@@ -15,12 +15,15 @@ from fp3o.envs.ranges import Record, Records
 from fp3o.envs.smac.battle import DIRECT
 from fp3o.envs.smac.chance import shuffle
 from fp3o.envs.smac.constants import (
+    CHASING,
+    FOLLOW,
+    FREE,
     HUGE,
-    LEASH,
     NOWHERE,
     PLACE_ANGLE,
     PLACE_COS,
     PLACE_SIN,
+    RETURNING,
     ROUNDING,
     SNUG,
     SPOT_RANGE,
@@ -154,6 +157,32 @@ def find_spot(
 
 
 @inner
+def acquire(unit: Record, attacker: int) -> None:
+    """Attack whoever has hit the unit or a friend, however far away, and remember where that began."""
+    unit.target = attacker
+    if unit.chase != CHASING:
+        unit.chase = CHASING
+        unit.post_x = unit.x
+        unit.post_y = unit.y
+
+
+@inner
+def mind_leash(game: Record, rule: Record, unit: Record) -> None:
+    """End a chase that has led too far, and the way back from one."""
+    dx, dy = unit.x - unit.post_x, unit.y - unit.post_y
+    away = dx * dx + dy * dy
+    if unit.chase == RETURNING:
+        if away <= game.leash_reset * game.leash_reset:
+            unit.chase = FREE
+    elif unit.target < 0:
+        unit.chase = FREE
+    elif away > game.leash * game.leash and unit.windup <= ZERO and not striking(rule, unit):
+        unit.chase = RETURNING
+        unit.target = -1
+        unit.has_spot = False
+
+
+@inner
 def choose_targets(
     game: Record,
     rules: Records,
@@ -167,7 +196,7 @@ def choose_targets(
     looks: bool,
 ) -> None:
     """Targets of scripted units as by the game's attack-move: the nearest enemy in scan range, until it dies or
-    escapes.
+    escapes; an attacker that is chased escapes only by the leash.
 
     For melee units the distance is the way to a free place beside the target, which they then occupy. Units of agents
     look for such a place beside the target that their action names.
@@ -179,6 +208,8 @@ def choose_targets(
         if unit.target >= 0 and not b[unit.target].alive:
             unit.target = -1
             break_off(rules[u], unit)
+        if unit.chase != FREE:
+            mind_leash(game, rules[u], unit)
         if unit.target < 0 and rules[u].scripted and unit.alive:
             searching = True
     if not searching:
@@ -218,7 +249,8 @@ def choose_targets(
                 if dx * dx + dy * dy > far * far:
                     continue
             gap = F(math.sqrt(dx * dx + dy * dy)) - rule.radius - radius
-            if rule.scripted and gap > rule.scan and (v != t or gap > rule.scan + LEASH):
+            lost = v != t or (gap > rule.scan + FOLLOW and unit.chase != CHASING)
+            if rule.scripted and gap > rule.scan and lost:
                 continue
             score = gap
             if v == t:
@@ -238,6 +270,8 @@ def choose_targets(
             if score < best_score:
                 best, best_score, has_spot, spot_x, spot_y = v, score, free, x, y
         unit.target = best
+        if best != t and unit.chase == CHASING:
+            unit.chase = FREE
         unit.has_spot = has_spot
         unit.spot_x = spot_x
         unit.spot_y = spot_y

@@ -69,7 +69,7 @@ class UnitType:
 
 SHIELD_DELAY = 10.0  # catalogue: seconds without damage before shields recover
 SHIELD_RATE = 2.0  # catalogue: shield points per second from then on
-LEAST_DAMAGE = 0.5  # assumed (no source at hand): the least damage of a hit, whatever the armour
+LEAST_DAMAGE = 0.5  # catalogue (CGame.DamageMinimum): the least damage of a hit, whatever the armour
 COOLDOWN_NOISE = (-0.0625, 0.125)  # catalogue: uniform random delay of every cooldown, i.e. −1 … +2 game loops
 SCAN_RANGE = 5.0  # catalogue: targets are acquired within max(5, weapon range), edge to edge
 RANGE_SLOP = 1.0  # catalogue: how far a target may drift out of range during the wind-up (colossus: 0)
@@ -92,7 +92,7 @@ LIBERTY: dict[str, UnitType] = {
         UnitType(
             name="hydralisk", race="zerg", attribute="light", health=80, shield=0, armour=0,
             damage=12, hits=1, bonus=0, bonus_against=None, period=0.83, damage_point=0.208, reach=5,
-            speed=2.25, radius=0.625, separation=0.5, blow="missile", delay=0, missile_speed=20, area=0, area_margin=0,
+            speed=2.25, radius=0.625, separation=0.5, blow="missile", delay=0, missile_speed=40, area=0, area_margin=0,
             regeneration=0.2734, walks_cliffs=False, observed_cooldown=10,
         ),
         UnitType(
@@ -104,7 +104,7 @@ LIBERTY: dict[str, UnitType] = {
         UnitType(
             name="stalker", race="protoss", attribute="armoured", health=80, shield=80, armour=1,
             damage=10, hits=1, bonus=4, bonus_against="armoured", period=1.44, damage_point=0.167, reach=6,
-            speed=2.9531, radius=0.625, separation=0.625, blow="missile", delay=0, missile_speed=20, area=0,
+            speed=2.9531, radius=0.625, separation=0.625, blow="missile", delay=0, missile_speed=18.75, area=0,
             area_margin=0, regeneration=0, walks_cliffs=False, observed_cooldown=35,
         ),
         UnitType(
@@ -138,8 +138,8 @@ _SMAC = "smac package, unit_max_cooldown"
 _OVERRIDES: dict[tuple[str, str], str] = {
     ("baneling", "period"): "unused: a baneling attacks once",
     ("colossus", "delay"): "catalogue: the beams land .25 to .375 s after firing; their mean",
-    ("hydralisk", "missile_speed"): "assumed: the catalogue has movers, not speeds; delays the hit by at most .3 s",
-    ("stalker", "missile_speed"): "assumed: the catalogue has movers, not speeds; delays the hit by at most .4 s",
+    ("hydralisk", "missile_speed"): "catalogue, liberty.sc2mod: NeedleSpinesWeapon, Speed and MaxSpeed",
+    ("stalker", "missile_speed"): "catalogue, core.sc2mod: MissileDefault, MaxSpeed",
 }
 _LEGACY = "Legacy of the Void multiplayer balance"
 
@@ -153,15 +153,18 @@ def source(profile: str, unit: str, field: str) -> str:
     return _OVERRIDES.get((unit, field), _CATALOGUE)
 
 
-def table(profile: str) -> tuple[UnitType, ...]:
-    """The unit types of a profile in the order of KINDS."""
+def table(profile: str, revision: int = 3) -> tuple[UnitType, ...]:
+    """The unit types of a profile in the order of KINDS, as this revision of the engine has them."""
     if profile not in PROFILES:
         raise unknown("unit profile", profile, PROFILES)
-    return tuple(PROFILES[profile][kind] for kind in KINDS)
+    units = tuple(PROFILES[profile][kind] for kind in KINDS)
+    if revision > 2:
+        return units
+    return tuple(replace(unit, missile_speed=20) if unit.blow == "missile" else unit for unit in units)
 
 
-def data_hash(profile: str) -> str:
+def data_hash(profile: str, revision: int = 3) -> str:
     """Digest of the unit table, so that results with different tables are never mixed."""
-    rows = [asdict(unit) for unit in table(profile)]
+    rows = [asdict(unit) for unit in table(profile, revision)]
     common = [SHIELD_DELAY, SHIELD_RATE, LEAST_DAMAGE, COOLDOWN_NOISE, SCAN_RANGE, RANGE_SLOP]
     return hashlib.sha256(json.dumps([rows, common], sort_keys=True).encode()).hexdigest()[:16]
