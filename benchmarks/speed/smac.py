@@ -4,6 +4,7 @@
 
 A step includes observations, states, legality and automatic resets. Rates are the best of several slices by the
 thread's processor clock (the same as wall time on a quiet machine); the wall's rate and the load are printed beside it.
+With one thread the engine's revision 2 is measured too, in turns with revision 3: its rate, and how much slower 3 is.
 The same actions are played by the plain NumPy game loop of our own oracle, which sees nothing and rewards nothing.
 Threads share one batch of 40 each, or of --slots in all (then milliseconds per lock-step are printed); processes have a
 batch each. Both are rated by the wall clock: the best slice of threads, the mean over all slices of processes.
@@ -23,6 +24,7 @@ import numpy as np
 
 from fp3o.envs.checks import processors
 from fp3o.envs.interface import slot_seeds
+from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac import oracle
 from fp3o.envs.smac.battle import steering_numbers
 from fp3o.envs.smac.embedded import EmbeddedBattles
@@ -37,6 +39,7 @@ TARGETS = {
     "2c_vs_64zg": (2_000, 4_000),
 }
 LEAST_RATIO = 15.0  # to the oracle
+MOST_SLOWER = 1.1  # revision 3 than revision 2
 SLOTS = 40
 SLICE = 50  # lock-steps
 PATIENCE = 300.0  # seconds for processes to start and to finish
@@ -48,9 +51,11 @@ def random_legal(env: EmbeddedBattles, generator: np.random.Generator) -> np.nda
     return (generator.random(available.shape, np.float32) * available).argmax(-1)[..., None]
 
 
-def engine_rates(name: str, threads: int, slices: int, slots: int, ready: Barrier | None = None) -> tuple[float, float]:
+def engine_rates(
+    name: str, threads: int, slices: int, slots: int, ready: Barrier | None = None, revision: int = 3
+) -> tuple[float, float]:
     """Steps per second by processor clock and by wall clock: the best slice, or of several processes the mean."""
-    env = EmbeddedBattles(SCENARIOS[name], slots, threads=threads)
+    env = EmbeddedBattles(SCENARIOS[name], slots, threads=threads, options=SmacOptions(engine_revision=revision))
     env.reset(slot_seeds(0, "speed", slots))
     generator = np.random.default_rng(0)
     processor, wall = [], []
@@ -88,6 +93,20 @@ def many_processes(name: str, processes: int, slices: int) -> float:
     for worker in workers:
         worker.join()
     return float(total)
+
+
+def slower_than_revision_2(name: str, slices: int) -> dict[str, Any]:
+    """The best rate of either revision in as many turns as there are slices, and their ratio."""
+    rates = dict.fromkeys((2, 3), 0.0)
+    for _ in range(slices):
+        for revision in rates:
+            rates[revision] = max(rates[revision], engine_rates(name, 1, 1, SLOTS, revision=revision)[0])
+    ratio = rates[2] / rates[3]
+    return {
+        "revision_2": round(rates[2]),
+        "times_revision_2": round(ratio, 3),
+        "as_fast_as_revision_2": bool(ratio <= MOST_SLOWER),
+    }
 
 
 def oracle_rate(name: str, steps: int = 40) -> float:
@@ -135,6 +154,7 @@ def main() -> None:
             least, aim = TARGETS.get(name, (0, 0))
             line |= {"least": least, "aim": aim, "reached": bool(line["steps_per_second"] >= least)}
             line["ratio_reached"] = bool(line["ratio"] >= LEAST_RATIO)
+            line |= slower_than_revision_2(name, arguments.slices)
         line |= {"load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
         print(json.dumps(line), flush=True)
 

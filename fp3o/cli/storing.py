@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def save(
     *,
-    suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: paper and preview.")] = "",
+    suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: all under DVC.")] = "",
     message: Annotated[str, arg(aliases=("-m",), metavar="TEXT", help="Commit what is staged in git with this.")] = "",
     compress: Annotated[
         tuple[str, ...],
@@ -39,7 +39,7 @@ def pull(
         arg(metavar="CELL", help="Cells, parts (smac) or patterns ('mpe/*/full/*'); default: all."),
     ] = (),
     *,
-    suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: paper and preview.")] = "",
+    suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: all under DVC.")] = "",
 ) -> int:
     """Bring saved runs that are not here, checked byte by byte; never touches a file that is."""
     from fp3o.workflow import pulling

@@ -101,7 +101,13 @@ def variant_settings(algorithm: str, variant: str) -> Mapping[str, Scalar] | Non
     if known is not None:
         return dict(known["settings"])
     epochs = EPOCHS.fullmatch(variant) if algorithm == "fp3o" else None
-    return {"epochs": int(epochs[1]), "epochs_dependent": int(epochs[2])} if epochs else _spelt(algorithm, variant)
+    if epochs:
+        return {"epochs": int(epochs[1]), "epochs_dependent": int(epochs[2])}
+    for name in variants(algorithm):  # An entry, and what is spelt out behind it: mappo-10-epochs-clip-0.1.
+        rest = _spelt(algorithm, variant.removeprefix(f"{name}-")) if variant.startswith(f"{name}-") else None
+        if rest is not None:
+            return {**(variant_settings(algorithm, name) or {}), **rest}
+    return _spelt(algorithm, variant)
 
 
 def _spelt(algorithm: str, variant: str) -> Mapping[str, Scalar] | None:

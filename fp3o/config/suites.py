@@ -35,8 +35,9 @@ class Artefact:
     """A table or figure and what it is made from."""
 
     name: str
-    kind: Literal["table", "figure", "cost", "facts"]
-    """facts: a table of what the code itself says (its settings, say), beside the paper's; it has no cells."""
+    kind: Literal["table", "figure", "cost", "facts", "orders"]
+    """facts: a table of what the code itself says (its settings, say), beside the paper's; it has no cells. orders: in
+    how many variants of the environment one algorithm is ahead of another."""
     cells: tuple[Cell, ...]
     """Cells whose runs it shows; of `cost`, cells that are timed by themselves. None: it shows no runs."""
     seeds: tuple[int, ...]
@@ -340,11 +341,13 @@ def _grid(algorithm: str, grid: Mapping[str, Sequence[Scalar]]) -> list[str]:
     """A label for every combination of the values: mappo-clip-0.1-epochs-5, a variant that needs no entry."""
     if math.prod(len(values) for values in grid.values()) > MOST_CELLS:
         raise UserError(f"grid of {algorithm}: too many combinations; allowed: {MOST_CELLS}")
+    name, _, variant = algorithm.partition("-")
+    named = (variant_settings(name, variant) or {}) if variant else {}
     labels = []
     for values in itertools.product(*grid.values()):
         point = {name: shown(value) for name, value in zip(grid, values, strict=True)}
         label = "-".join([algorithm, *(f"{name}-{text}" for name, text in point.items())])
-        if point and variant_settings(*label.split("-", 1)) != point:
+        if point and variant_settings(*label.split("-", 1)) != {**named, **point}:
             raise UserError(f"grid of {algorithm}: {label} is no name of a cell; allowed: `fp3o list settings`")
         labels.append(label)
     return labels

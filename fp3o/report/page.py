@@ -103,7 +103,7 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
         rows.setdefault(result.name.row, []).append(result)
     pictures = list(figures_of(data, figures))
     shown = {table.name for table in tables} | {picture.name for picture in pictures}
-    shown |= {artefact.name for artefact in data.suite.artefacts if artefact.kind in ("cost", "facts")}
+    shown |= {artefact.name for artefact in data.suite.artefacts if artefact.kind in ("cost", "facts", "orders")}
     context = {
         "title": data.suite.raw["title"],
         "suite": data.suite.argument or data.suite.name,
@@ -114,6 +114,7 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
         "missing": [cell.cell for cell in data.cells.values() if not cell.runs],
         "tables": tables,
         "cost": sheets.costs(data.suite, costs),
+        "orders": sheets.orders(data),
         "stated": sheets.stated(data.suite),
         "figures": pictures,
         "empty": [a.name for a in data.suite.artefacts if a.kind == "figure" and a.name not in shown],

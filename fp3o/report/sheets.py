@@ -10,7 +10,9 @@ from fp3o.statistics import facts
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
 from fp3o.statistics.digits import decimals, fixed
+from fp3o.statistics.orders import HEADER, NOTES, comparisons, rows_of
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
+from fp3o.statistics.suites import SuiteRuns
 from fp3o.statistics.table import Entry
 
 VERDICTS = ("consistent", "undecided", "differs (ours higher)", "differs (ours lower)", "not compared", "not run")
@@ -100,6 +102,15 @@ def costs(suite: Suite, found: Sequence[Cost]) -> tuple[Sheet, Sheet]:
     known = {one.cell for one in found}
     measured, others = ([row for row in rows if (row[0] in known) is wanted] for wanted in (True, False))
     return Sheet(header, measured, note=note), Sheet(header, others)
+
+
+def orders(data: SuiteRuns) -> list[Sheet]:
+    """In how many variants of the environment each order of two algorithms holds."""
+    return [
+        Sheet(HEADER, rows_of(comparisons(data, artefact)), 2, artefact.caption, " ".join(NOTES), artefact.name)
+        for artefact in data.suite.artefacts
+        if artefact.kind == "orders"
+    ]
 
 
 def stated(suite: Suite) -> list[Sheet]:

@@ -18,19 +18,20 @@ MOST_PAIRED = 6
 
 
 def groups(data: SuiteRuns) -> list[tuple[tuple[str, ...], dict[Row, list[CellRuns]]]]:
-    """Rows grouped by domain and by the algorithms that have scores in them after equally many steps; rows with a
-    single algorithm are left out.
+    """Rows grouped by domain and by the algorithms that have scores in them after equally many steps in the same
+    engine; rows with a single algorithm are left out.
 
     Each group: the algorithms' labels; by row, their cells in the same order. In the paper's suites, rows of domains
     with published numbers are left out.
     """
-    rows: dict[tuple[Row, int], list[CellRuns]] = {}
+    rows: dict[tuple[Row, int, str], list[CellRuns]] = {}
     for cell in data.cells.values():
         row = Cell.of(cell.cell).row
         if cell.scores() and not (data.suite.of_the_paper and DOMAINS[row.domain].published):
-            rows.setdefault((row, cell.runs[0].document["settings"]["total_steps"]), []).append(cell)
+            first = cell.runs[0]
+            rows.setdefault((row, first.document["settings"]["total_steps"], first.engine), []).append(cell)
     found: dict[tuple[str, tuple[str, ...]], dict[Row, list[CellRuns]]] = {}
-    for (row, _), cells in rows.items():
+    for (row, *_), cells in rows.items():
         labels = tuple(Cell.of(cell.cell).label for cell in cells)
         if len(labels) > 1:
             found.setdefault((row.domain, labels), {})[row] = cells

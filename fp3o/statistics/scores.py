@@ -30,7 +30,7 @@ def scoring_of(cell: str) -> Scoring:
 
 
 # Options that choose the simulator, as opposed to how it is used.
-_ENGINE_OPTIONS = ("backend", "flavour", "profile")
+_ENGINE_OPTIONS = ("backend", "flavour", "profile", "help_radius", "scan_period", "attacker_load", "side_bonus")
 # Packages that are the simulator. Not numpy and numba: our own engines' numbers depend on their revision alone.
 _ENGINE_VERSIONS = ("smac", "pysc2", "game")
 

@@ -27,7 +27,10 @@ LOCK = Path("dvc.lock")
 STORE = Path("artifacts")
 
 PAPER = "paper"
-TRACKED = {PAPER: "runs", "preview": "preview"}
+TRACKED = {
+    PAPER: "runs",
+    **{name: name for name in ("preview", "smac-revision-2", "smac-revision-2-preview", "smac-variants")},
+}
 """The suites under DVC, each with its stage in dvc.yaml; the others are trained again in minutes."""
 
 Listing: TypeAlias = dict[str, str]

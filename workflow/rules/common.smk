@@ -187,9 +187,10 @@ def summarise_failures():
 PUBLISHED = sorted(near(path) for path in (data_root() / "benchmarks/published").glob("*.csv"))
 TABLES = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("table") for kind in ("csv", "md", "tex")]
 FACTS = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("facts") for kind in ("csv", "md", "tex")]
+ORDERS = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("orders") for kind in ("csv", "md", "tex")]
 COST = [f"{ROOT}/cost.csv"] if artefact_names("cost") else []
 COST_TABLES = [f"{ROOT}/tables/table-cost.{kind}" for kind in ("csv", "md", "tex") if COST]
 SUMMARIES = [f"{ROOT}/{name}" for name in ("manifest.json", "metrics.json", "curves", "scorecard.json")]
 SCORES = [f"{ROOT}/scores/{name}" for name in ("scores.csv", "marl_eval.json")]
 FIGURES = [f"{ROOT}/figures/{name}.{kind}" for name in artefact_names("figure") for kind in ("pdf", "png", "csv")]
-ARTEFACTS = [*TABLES, *FACTS, *COST_TABLES, *FIGURES, *SUMMARIES, *SCORES, f"{ROOT}/report/index.html"]
+ARTEFACTS = [*TABLES, *FACTS, *ORDERS, *COST_TABLES, *FIGURES, *SUMMARIES, *SCORES, f"{ROOT}/report/index.html"]

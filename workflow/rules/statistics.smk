@@ -4,6 +4,7 @@ localrules:
     cell,
     table,
     facts,
+    orders,
     manifest,
     metrics,
     curves,
@@ -74,6 +75,30 @@ rule facts:
         "table {wildcards.artefact}"
     shell:
         f"{PYTHON} -m fp3o.statistics.facts --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
+        f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
+
+
+# Two algorithms under variants of their environment.
+rule orders:
+    input:
+        runs_of_artefact,
+        code_of("fp3o.statistics.orders"),
+    output:
+        csv=f"{ROOT}/tables/{{artefact}}.csv",
+        md=report(f"{ROOT}/tables/{{artefact}}.md", caption="../report/table.rst", category="Tables"),
+        tex=f"{ROOT}/tables/{{artefact}}.tex",
+    log:
+        f"{ROOT}/logs/table/{{artefact}}.log",
+    wildcard_constraints:
+        artefact="|".join(artefact_names("orders")) or "(?!)",  # Nothing: not any name.
+    conda:
+        "../../environment.yml"
+    params:
+        plan=plan_of_artefact,
+    message:
+        "table {wildcards.artefact}"
+    shell:
+        f"{PYTHON} -m fp3o.statistics.orders --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
         f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
 
 

@@ -1,0 +1,206 @@
+"""In how many variants of the environment one algorithm stays ahead of another.
+
+    python -m fp3o.statistics.orders --suite smac-variants --artefact orders --out results/smac-variants/tables
+
+Cells with the settings of one algorithm and different options of the environment are the same algorithm under variants
+of the environment. The options of a row's first cell are the environment as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import combinations
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+
+from fp3o.config import Artefact, Cell, Plan, Row, algorithm_title
+from fp3o.fields import shown
+from fp3o.statistics import plain
+from fp3o.statistics.aggregate import probability_of_improvement
+from fp3o.statistics.compare import ALPHA
+from fp3o.statistics.scores import scoring_of
+from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
+
+AS_IT_IS = "as it is"
+
+
+class Order(NamedTuple):
+    """Two algorithms in one variant of the environment."""
+
+    chance: float
+    """P(a seed of the first scores higher than one of the second), ties half."""
+    p: float
+    """Two-sided, of the exact rank-sum test."""
+    centres: tuple[float, float]
+    """Of both algorithms' seeds: the table's statistic."""
+
+    @property
+    def sign(self) -> int:
+        return int(np.sign(self.chance - 0.5))
+
+    @property
+    def certain(self) -> bool:
+        return self.p < ALPHA
+
+
+class Comparison(NamedTuple):
+    """A row of the table."""
+
+    row: Row
+    labels: tuple[str, str]
+    orders: dict[str, Order]
+    """By variant, those with scores of both; `AS_IT_IS` among them if it has."""
+
+    @property
+    def plain(self) -> Order | None:
+        return self.orders.get(AS_IT_IS)
+
+    @property
+    def variants(self) -> dict[str, Order]:
+        return {name: order for name, order in self.orders.items() if name != AS_IT_IS}
+
+    def agreeing(self, sign: int) -> list[str]:
+        """Variants in which the first is ahead (1), behind (−1) or neither (0)."""
+        return [name for name, order in self.variants.items() if order.sign == sign]
+
+    @property
+    def verdict(self) -> str:
+        """Whether the order of the environment as it is can be relied on."""
+        if self.plain is None:
+            return "not run"
+        if max(centre for order in self.orders.values() for centre in order.centres) <= 0:
+            return "floor: nobody wins"
+        signs = {order.sign for order in self.orders.values() if order.certain}
+        if len(signs) > 1:
+            return "depends on the engine"
+        if not signs:
+            return "undecided everywhere"
+        held = len(self.agreeing(next(iter(signs))))
+        where = "in all" if held == len(self.variants) else f"in {held} of {len(self.variants)}"
+        return f"{'ahead' if 1 in signs else 'behind'} {where}"
+
+
+def exact_p(one: Sequence[float], other: Sequence[float]) -> float:
+    """Two-sided p-value of the rank-sum test with ties, from all ways to deal the pooled values out."""
+    pool = np.array([*one, *other])
+    ranks = np.array([(pool < value).sum() + (pool == value).sum() / 2 for value in pool])
+    size, centre = len(one), len(one) * ranks.mean()
+    observed = abs(ranks[:size].sum() - centre)
+    hands = combinations(range(len(pool)), size)
+    extreme = sum(abs(ranks[list(hand)].sum() - centre) >= observed - 1e-9 for hand in hands)
+    return float(extreme / comb(len(pool), size))
+
+
+def variant_name(options: Mapping[str, object], usual: Mapping[str, object]) -> str:
+    """The options that differ, `help_radius 2`."""
+    return ", ".join(f"{k} {shown(v)}" for k, v in options.items() if v != usual[k]) or AS_IT_IS
+
+
+def comparisons(data: SuiteRuns, artefact: Artefact) -> list[Comparison]:
+    """Every pair of algorithms of every row, the first-named algorithm first."""
+    plans = [data.suite.run(cell.id)[0] for cell in artefact.cells]
+    found = []
+    for row in dict.fromkeys(plan.cell.row for plan in plans):
+        here = [plan for plan in plans if plan.cell.row == row]
+        usual = asdict(here[0].options)
+        groups: dict[tuple[str, str], dict[str, Plan]] = {}
+        for plan in here:
+            key = (plan.cell.algorithm, str(plan.configuration()["settings"]))
+            groups.setdefault(key, {})[variant_name(asdict(plan.options), usual)] = plan
+        for first, second in combinations(groups.values(), 2):
+            labels = (_label(first), _label(second))
+            both = [name for name in first if name in second]
+            orders = {name: _order(data, first[name].cell, second[name].cell) for name in both}
+            found.append(Comparison(row, labels, {name: order for name, order in orders.items() if order}))
+    return found
+
+
+def _label(plans: Mapping[str, Plan]) -> str:
+    """Of the algorithm in the environment as it is, or else in the first variant."""
+    return plans.get(AS_IT_IS, next(iter(plans.values()))).cell.label
+
+
+def _order(data: SuiteRuns, one: Cell, other: Cell) -> Order | None:
+    a, b = data.cells[one.id].scores(), data.cells[other.id].scores()
+    if not a or not b:
+        return None
+    centre = np.median if scoring_of(one.id).statistic == "median" else np.mean
+    chance = float(probability_of_improvement(a, b))
+    return Order(chance, exact_p(a, b), (float(centre(a)), float(centre(b))))
+
+
+HEADER = (
+    "Task",
+    "Order",
+    "As it is",
+    "P, exact p",
+    "Ahead in",
+    "Behind in",
+    "Certain (p < .05)",
+    "Range of P",
+    "Verdict",
+)
+NOTES = (
+    "Ahead, behind: variants of the engine in which the first of the two wins more often than the second (P above, "
+    "below one half); in the others neither does.",
+    "P: that a seed of the first scores higher than one of the second, ties half. p: exact rank-sum test, two-sided, "
+    "not adjusted for the number of comparisons; five seeds against five cannot give less than .008.",
+    "Verdict: from the orders that are certain, the engine as it is included. Floor: both centres are 0 everywhere.",
+)
+
+
+def rows_of(found: Sequence[Comparison]) -> list[list[str]]:
+    """One line per comparison, for readers."""
+    rows = []
+    for one in found:
+        total, base = len(one.variants), one.plain
+        certain = [name for name, order in one.orders.items() if order.certain]
+        chances = [order.chance for order in one.orders.values()]
+        rows.append(
+            [
+                f"{one.row.task}, {one.row.sharing}",
+                f"{algorithm_title(one.labels[0])} over {algorithm_title(one.labels[1])}",
+                f"{base.centres[0]:.1f} – {base.centres[1]:.1f}" if base else "not run",
+                f"{base.chance:.2f}, {base.p:.3f}" if base else "",
+                f"{len(one.agreeing(1))} of {total}",
+                f"{len(one.agreeing(-1))} of {total}",
+                ", ".join(certain) or "none",
+                f"{min(chances):.2f} … {max(chances):.2f}" if chances else "",
+                one.verdict,
+            ]
+        )
+    return rows
+
+
+def to_csv(found: Sequence[Comparison]) -> str:
+    """One line per comparison and variant."""
+    header = ["task", "sharing", "first", "second", "variant", "first_score", "second_score", "chance", "p"]
+    rows = [
+        [one.row.task, one.row.sharing, *one.labels, name]
+        + [f"{number:.6g}" for number in (*order.centres, order.chance, order.p)]
+        for one in found
+        for name, order in one.orders.items()
+    ]
+    return csv_text(header, rows)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    about = "Orders of algorithms under variants of the environment."
+    arguments = parser(about, out="folder for <artefact>.{csv,md,tex}")
+    arguments.add_argument("--artefact", action="append", help="only this one (may be repeated); default: all")
+    chosen = arguments.parse_args(argv)
+    data = load(chosen)
+    names = chosen.artefact or [artefact.name for artefact in data.suite.artefacts if artefact.kind == "orders"]
+    for artefact in (data.suite.artefact(name, "orders") for name in names):
+        found = comparisons(data, artefact)
+        rows, caption = rows_of(found), " ".join([f"{artefact.caption}.", *NOTES])
+        write(chosen.out / f"{artefact.name}.csv", to_csv(found))
+        write(chosen.out / f"{artefact.name}.md", plain.to_markdown(HEADER, rows, NOTES))
+        write(chosen.out / f"{artefact.name}.tex", plain.to_latex(HEADER, rows, caption, artefact.name, "ll" + "r" * 7))
+
+
+if __name__ == "__main__":
+    as_command(main)
