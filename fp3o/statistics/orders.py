@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from fp3o.config import Artefact, Cell, Plan, Row, algorithm_title
-from fp3o.fields import shown
 from fp3o.statistics import plain
 from fp3o.statistics.aggregate import probability_of_improvement
 from fp3o.statistics.compare import ALPHA
@@ -96,7 +95,9 @@ def exact_p(one: Sequence[float], other: Sequence[float]) -> float:
 
 def variant_name(options: Mapping[str, object], usual: Mapping[str, object]) -> str:
     """The options that differ, `help_radius 2`."""
-    return ", ".join(f"{k} {shown(v)}" for k, v in options.items() if v != usual[k]) or AS_IT_IS
+    changed = {name: value for name, value in options.items() if value != usual[name]}
+    texts = [f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in changed.items()]
+    return ", ".join(texts) or AS_IT_IS
 
 
 def comparisons(data: SuiteRuns, artefact: Artefact) -> list[Comparison]:
