@@ -97,7 +97,7 @@ def variant_name(options: Mapping[str, object], usual: Mapping[str, object]) -> 
     """The options that differ, `help_radius 2`."""
     changed = {name: value for name, value in options.items() if value != usual[name]}
     texts = [f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in changed.items()]
-    return ", ".join(texts) or AS_IT_IS
+    return " and ".join(texts) or AS_IT_IS
 
 
 def comparisons(data: SuiteRuns, artefact: Artefact) -> list[Comparison]:
@@ -140,7 +140,7 @@ HEADER = (
     "P, exact p",
     "Ahead in",
     "Behind in",
-    "Certain (p < .05)",
+    "Certain in",
     "Range of P",
     "Verdict",
 )
@@ -149,7 +149,8 @@ NOTES = (
     "below one half); in the others neither does.",
     "P: that a seed of the first scores higher than one of the second, ties half. p: exact rank-sum test, two-sided, "
     "not adjusted for the number of comparisons; five seeds against five cannot give less than .008.",
-    "Verdict: from the orders that are certain, the engine as it is included. Floor: both centres are 0 everywhere.",
+    "Certain: p < .05; the engine as it is counts too. Verdict: from the orders that are certain. Floor: both centres "
+    "are 0 everywhere.",
 )
 
 
@@ -158,7 +159,7 @@ def rows_of(found: Sequence[Comparison]) -> list[list[str]]:
     rows = []
     for one in found:
         total, base = len(one.variants), one.plain
-        certain = [name for name, order in one.orders.items() if order.certain]
+        certain = sum(order.certain for order in one.orders.values())
         chances = [order.chance for order in one.orders.values()]
         rows.append(
             [
@@ -168,7 +169,7 @@ def rows_of(found: Sequence[Comparison]) -> list[list[str]]:
                 f"{base.chance:.2f}, {base.p:.3f}" if base else "",
                 f"{len(one.agreeing(1))} of {total}",
                 f"{len(one.agreeing(-1))} of {total}",
-                ", ".join(certain) or "none",
+                f"{certain} of {len(one.orders)}",
                 f"{min(chances):.2f} … {max(chances):.2f}" if chances else "",
                 one.verdict,
             ]

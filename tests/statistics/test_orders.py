@@ -94,7 +94,7 @@ def test_the_table(data: SuiteRuns, found: dict[Any, orders.Comparison], tmp_pat
     arguments = ["--suite", data.suite.argument, "--runs", str(data.root), "--out", str(tmp_path)]
     orders.main([*arguments, "--artefact", "orders"])
     text = (tmp_path / "orders.md").read_text()
-    assert "| 3s5z, full | FP3O over MAPPO | 93.8 – 50.0 | 1.00, 0.008 | 2 of 2 | 0 of 2 |" in text
+    assert "| 3s5z, full | FP3O over MAPPO | 93.8 – 50.0 | 1.00, 0.008 | 2 of 2 | 0 of 2 | 3 of 3 |" in text
     rows = list(csv.DictReader(io.StringIO((tmp_path / "orders.csv").read_text())))
     assert len(rows) == sum(len(one.orders) for one in found.values()) == 15
     assert {row["variant"] for row in rows} == {"as it is", "help_radius 2", "help_radius 8"}
