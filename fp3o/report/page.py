@@ -18,6 +18,7 @@ from fp3o.report.curve import Chart, chart, curves_of
 from fp3o.statistics.compare import sentence
 from fp3o.statistics.cost import Cost
 from fp3o.statistics.digits import fixed
+from fp3o.statistics.orders import AS_IT_IS, variants_of
 from fp3o.statistics.published import row_title
 from fp3o.statistics.scorecard import scorecard
 from fp3o.statistics.scores import CellRuns, battles_by, scoring_of
@@ -61,15 +62,16 @@ class Result(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A task under one sharing, and its results."""
+    """A task under one sharing in one variant of its environment, and its results."""
 
     row: Row
+    variant: str
     results: list[Result]
     chart: Chart | None
 
     @property
     def title(self) -> str:
-        return row_title(self.row)
+        return row_title(self.row) + (f", {self.variant}" if self.variant != AS_IT_IS else "")
 
 
 class Figure(NamedTuple):
@@ -98,9 +100,10 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
         )
         for cell in run
     ]
-    rows: dict[Row, list[Result]] = {}
+    rows: dict[tuple[Row, str], list[Result]] = {}
+    variants = variants_of(data.suite, [result.name for result in results])
     for result in results:
-        rows.setdefault(result.name.row, []).append(result)
+        rows.setdefault((result.name.row, variants[result.name]), []).append(result)
     pictures = list(figures_of(data, figures))
     shown = {table.name for table in tables} | {picture.name for picture in pictures}
     shown |= {artefact.name for artefact in data.suite.artefacts if artefact.kind in ("cost", "facts", "orders")}
@@ -109,7 +112,7 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
         "suite": data.suite.argument or data.suite.name,
         "of_the_paper": data.suite.of_the_paper,
         "card": scorecard(data, costs),
-        "tasks": [Task(row, found, chart([r.cell for r in found], curves)) for row, found in rows.items()],
+        "tasks": [Task(*row, found, chart([r.cell for r in found], curves)) for row, found in rows.items()],
         "results": results,
         "missing": [cell.cell for cell in data.cells.values() if not cell.runs],
         "tables": tables,

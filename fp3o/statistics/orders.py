@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fp3o.config import Artefact, Cell, Plan, Row, algorithm_title
+from fp3o.config import Artefact, Cell, Row, Suite, algorithm_title
+from fp3o.runs.records import EVALUATIONS
 from fp3o.statistics import plain
 from fp3o.statistics.aggregate import probability_of_improvement
 from fp3o.statistics.compare import ALPHA
@@ -100,28 +101,48 @@ def variant_name(options: Mapping[str, object], usual: Mapping[str, object]) -> 
     return " and ".join(texts) or AS_IT_IS
 
 
+def variants_of(suite: Suite, cells: Sequence[Cell]) -> dict[Cell, str]:
+    """By cell the variant of its environment."""
+    usual: dict[Row, Mapping[str, object]] = {}
+    names = {}
+    for cell in cells:
+        options = asdict(suite.run(cell.id)[0].options)
+        names[cell] = variant_name(options, usual.setdefault(cell.row, options))
+    return names
+
+
 def comparisons(data: SuiteRuns, artefact: Artefact) -> list[Comparison]:
-    """Every pair of algorithms of every row, the first-named algorithm first."""
-    plans = [data.suite.run(cell.id)[0] for cell in artefact.cells]
+    """Every pair of algorithms of every row, the first-named algorithm first. A variant that changes nothing on a task
+    (its runs are those of the environment as it is, byte by byte) is left out."""
+    variants = variants_of(data.suite, artefact.cells)
+    groups: dict[Row, dict[tuple[str, str], dict[str, Cell]]] = {}
+    for cell, variant in variants.items():
+        key = (cell.algorithm, str(data.suite.run(cell.id)[0].configuration()["settings"]))
+        groups.setdefault(cell.row, {}).setdefault(key, {})[variant] = cell
     found = []
-    for row in dict.fromkeys(plan.cell.row for plan in plans):
-        here = [plan for plan in plans if plan.cell.row == row]
-        usual = asdict(here[0].options)
-        groups: dict[tuple[str, str], dict[str, Plan]] = {}
-        for plan in here:
-            key = (plan.cell.algorithm, str(plan.configuration()["settings"]))
-            groups.setdefault(key, {})[variant_name(asdict(plan.options), usual)] = plan
-        for first, second in combinations(groups.values(), 2):
+    for row, algorithms in groups.items():
+        for first, second in combinations(algorithms.values(), 2):
             labels = (_label(first), _label(second))
-            both = [name for name in first if name in second]
-            orders = {name: _order(data, first[name].cell, second[name].cell) for name in both}
+            both = [name for name in first if name in second and not _changes_nothing(data, first, name)]
+            orders = {name: _order(data, first[name], second[name]) for name in both}
             found.append(Comparison(row, labels, {name: order for name, order in orders.items() if order}))
     return found
 
 
-def _label(plans: Mapping[str, Plan]) -> str:
+def _changes_nothing(data: SuiteRuns, cells: Mapping[str, Cell], variant: str) -> bool:
+    """Whether an algorithm's runs in a variant are those in the environment as it is."""
+
+    def checksums(cell: Cell) -> list[tuple[int, str]]:
+        return [(run.seed, run.document["sha256"][EVALUATIONS]) for run in data.cells[cell.id].runs]
+
+    if variant == AS_IT_IS or AS_IT_IS not in cells:
+        return False
+    return bool(found := checksums(cells[variant])) and found == checksums(cells[AS_IT_IS])
+
+
+def _label(cells: Mapping[str, Cell]) -> str:
     """Of the algorithm in the environment as it is, or else in the first variant."""
-    return plans.get(AS_IT_IS, next(iter(plans.values()))).cell.label
+    return cells.get(AS_IT_IS, next(iter(cells.values()))).label
 
 
 def _order(data: SuiteRuns, one: Cell, other: Cell) -> Order | None:
@@ -150,7 +171,7 @@ NOTES = (
     "P: that a seed of the first scores higher than one of the second, ties half. p: exact rank-sum test, two-sided, "
     "not adjusted for the number of comparisons; five seeds against five cannot give less than .008.",
     "Certain: p < .05; the engine as it is counts too. Verdict: from the orders that are certain. Floor: both centres "
-    "are 0 everywhere.",
+    "are 0 everywhere. Variants that change nothing on a task are not counted there.",
 )
 
 
