@@ -14,10 +14,15 @@ README = (ROOT / "README.md").read_text()
 TASKS = {"simple reference": "simple-reference", "cooperative communication": "simple-speaker-listener"}
 
 
-def table(name: str) -> dict[str, dict[str, str]]:
+def lines(name: str, suite: str = "paper") -> list[dict[str, str]]:
+    """Rows of a committed table."""
+    with (ROOT / "results" / suite / "tables" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def table(name: str, suite: str = "paper") -> dict[str, dict[str, str]]:
     """Rows of a committed table by cell."""
-    with (ROOT / "results/paper/tables" / f"{name}.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = lines(name, suite)
     return {"/".join(row[part] for part in ("domain", "task", "sharing", "algorithm")): row for row in rows}
 
 
@@ -50,10 +55,51 @@ def test_the_table_of_halfcheetah() -> None:
         assert text == (interval if cell["verdict"] == "undecided" else "differs: ours is lower")
 
 
+LABELS = ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")
+
+
+def test_what_halfcheetah_owes_to_the_number_of_updates() -> None:
+    cell = table("control-few-epochs")["mamujoco/halfcheetah-6x1/full/fp3o-3-2"]
+    assert f"FP3O reaches {shown(cell['ours'])} ± {shown(cell['spread'])}." in README
+    known = table("control-equal-budget")
+    many = known["mamujoco/halfcheetah-6x1/full/mappo-10-epochs"]
+    assert f"MAPPO reaches {shown(many['ours'])}," in README
+    assert known["mamujoco/halfcheetah-6x1/full/fp3o"]["n"] == many["n"] == "5"
+
+
+def test_the_table_of_reacher() -> None:
+    known = table("table-mamujoco") | table("table-approximation") | table("control-equal-budget")
+    labels = ("fp3o", "fp3o-clipping-only", "happo", "mappo", "mappo-10-epochs")
+    cells = [known[f"mamujoco/reacher-2x1/none/{label}"] for label in labels]
+    ours, paper, difference = (row[1:] for row in rows_after("Two-agent Reacher"))
+    assert ours == [f"{shown(cell['ours'], 1)} ± {shown(cell['spread'], 1)}" for cell in cells]
+    assert paper[:4] == [f"{shown(c['published'], 1)} ± {shown(c['published_spread'], 1)}" for c in cells[:4]]
+    for text, cell in zip(difference[:4], cells[:4], strict=True):
+        assert text == f"{shown(cell['difference_low'], 1)} … {shown(cell['difference_high'], 1)}"
+
+
+def test_the_table_of_two_maps_under_variants_of_the_engine() -> None:
+    known = table("engine-as-it-is", "smac-variants")
+    for row in rows_after("StarCraft II's 3s5z and 5m_vs_6m"):
+        cells = [known[f"smac/{row[0]}/full/{label}"] for label in LABELS]
+        assert row[1:] == [f"{shown(cell['ours'])} ± {shown(cell['spread'])}" for cell in cells]
+
+
+def test_what_is_said_of_orders_under_variants_of_the_engine() -> None:
+    orders = [row for row in lines("orders", "smac-variants") if row["first"] == "fp3o"]
+    by_other = {label: [row for row in orders if row["second"] == label] for label in LABELS[1:]}
+    assert all(float(row["p"]) >= 0.05 for row in by_other.pop("mappo-10-epochs"))
+    assert all(float(row["chance"]) > 0.5 for rows in by_other.values() for row in rows)
+    certain = [sum(float(row["p"]) < 0.05 for row in rows) for rows in by_other.values()]
+    (number,) = {len(rows) for rows in by_other.values()}
+    assert f"of {number} engines and maps" in README
+    assert "in {}, {} and {} ([table]".format(*certain) in README
+
+
 def test_the_table_of_3s5z() -> None:
-    known = table("table-smac") | table("control-equal-budget")
-    cells = [known[f"smac/3s5z/full/{label}"] for label in ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")]
-    ours, paper = (row[1:] for row in rows_after("StarCraft II's 3s5z"))
+    known = table("table-smac", "smac-revision-2") | table("control-equal-budget", "smac-revision-2")
+    cells = [known[f"smac/3s5z/full/{label}"] for label in LABELS]
+    ours, paper = (row[1:] for row in rows_after("3s5z, full sharing, 5 million steps, revision 2"))
     assert ours == [f"{shown(cell['ours'])} ± {shown(cell['spread'])}" for cell in cells]
     assert paper[:4] == [f"{shown(cell['published'])} ± {shown(cell['published_spread'])}" for cell in cells[:4]]
 
@@ -71,9 +117,18 @@ def test_the_table_of_mpe() -> None:
             assert text.replace("paper ", "") == f"{ours} ({theirs})"
 
 
+def shipped(suite: str) -> set[str]:
+    """Cells of which runs are in the store."""
+    manifest = json.loads((ROOT / "results" / suite / "manifest.json").read_text())
+    return {run["cell"] for run in manifest["runs"].values()}
+
+
 def test_how_much_is_shipped() -> None:
     runs = config.load_suite("paper").runs()
-    shipped = json.loads((ROOT / "results/paper/manifest.json").read_text())["runs"]
-    cells = {run["cell"] for run in shipped.values()}
-    assert f"({len(cells)} of {len(runs)} cells)" in README
+    assert f"({len(shipped('paper'))} of {len(runs)} cells)" in README
+    preview = shipped("preview")
+    battles = sum(cell.startswith("smac/") for cell in preview)
+    assert f"{battles} cells of SMAC on revision 3 ({len(preview)} of {len(runs)} cells)" in README
+    assert f"{len(shipped('smac-revision-2'))} cells at the paper's budget" in README
+    assert f"`smac-revision-2-preview`, {len(shipped('smac-revision-2-preview'))} at a tenth" in README
     assert f"trains it: {sum(len(seeds) for _, seeds in runs):,} runs" in README

@@ -1,11 +1,12 @@
-"""Do policies on SMAC win because the embedded engine's enemies do not help each other? One line per run.
+"""Do policies on SMAC win because some of the embedded engine's enemies look on? One line per run.
 
     python benchmarks/fidelity/unaided.py RUN … [--battles 128]
 
-In the game a unit that is hit calls its friends; in the engine it hits back alone. Final policies of finished runs play
-battles as the engine is, and battles in which, after every step that hurts an enemy, all enemies without a target are
-sent at the nearest agent: more help than the game gives. `idle` is the share of living enemies without a target at the
-end of such steps, in battles as the engine is.
+Final policies of finished runs play battles as the engine is, and battles in which, after every step that hurts an
+enemy, all enemies without a target are sent at the nearest agent, wherever they are: more help than the game gives.
+`idle` is the share of living enemies without a target at the end of such steps, in battles as the engine is; `near`
+counts only those within the radius of a call for help around an enemy that was hurt, which the game would not leave
+idle. In revision 2 of the engine nobody calls.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from fp3o.errors import UserError
 
 
 class Outcome(NamedTuple):
-    """Shares of battles won, and of living enemies without a target when one of them is hurt."""
+    """Shares of battles won, and of living enemies without a target when one of them is hurt: all, and near it."""
 
     won: float
     idle: float
+    near: float
 
 
 def play(run: Run, battles: int, helped: bool) -> Outcome:
@@ -39,23 +41,28 @@ def play(run: Run, battles: int, helped: bool) -> Outcome:
     allied, hostile = slice(agents), slice(agents, None)
     snapshot, memory = env.reset(slot_seeds(0, "unaided", battles)), None
     won, over = np.zeros(battles, bool), np.zeros(battles, bool)
-    idle = living = 0
+    idle = near = living = 0
+    call = (env.response.help_radius + env.rules.radius[hostile]) ** 2
     while not over.all():
         actions, memory = team.act(snapshot.observation, memory, snapshot.available)
         before = vigour(env, hostile)
         transition = env.step(actions)
         snapshot = transition.snapshot
-        hurt = (vigour(env, hostile) < before).any(1) & ~over
+        losses = vigour(env, hostile) < before
+        hurt = losses.any(1) & ~over
         alive, targets = state.alive[hurt, hostile], state.target[hurt, hostile]
         free = alive & (targets < 0)
         idle, living = idle + int(free.sum()), living + int(alive.sum())
+        x, y = (position[hurt, hostile] for position in (state.x, state.y))
+        apart = (x[:, :, None] - x[:, None]) ** 2 + (y[:, :, None] - y[:, None]) ** 2  # [., who is idle, who is hurt]
+        near += int((free & ((apart <= call[:, None]) & losses[hurt, None]).any(2)).sum())
         if helped:
             x, y = (position[hurt, hostile, None] - position[hurt, None, allied] for position in (state.x, state.y))
             distance = np.where(state.alive[hurt, None, allied], np.hypot(x, y), np.inf)
             state.target[hurt, hostile] = np.where(free, distance.argmin(2), targets)
         for episode in transition.episodes:
             won[episode.slot], over[episode.slot] = bool(episode.won), True
-    return Outcome(float(won.mean()), idle / max(living, 1))
+    return Outcome(float(won.mean()), idle / max(living, 1), near / max(living, 1))
 
 
 def vigour(env: EmbeddedBattles, units: slice) -> NDArray[np.float32]:
@@ -72,7 +79,7 @@ def main() -> None:
         for folder in asked.runs:
             run = Run(folder)
             plain, helped = (play(run, asked.battles, aid) for aid in (False, True))
-            shares = f"won {plain.won:.3f}, helped {helped.won:.3f}, idle {plain.idle:.2f}"
+            shares = f"won {plain.won:.3f}, helped {helped.won:.3f}, idle {plain.idle:.2f}, near {plain.near:.3f}"
             print(f"{run.cell} {folder.name}: {shares}", flush=True)
     except UserError as error:
         parser.error(str(error))
