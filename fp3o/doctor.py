@@ -14,7 +14,7 @@ from ctypes.util import find_library
 from pathlib import Path
 from typing import NamedTuple
 
-# The oldest Python and MuJoCo (whose batch stepping the engines use) that pyproject.toml allows.
+# The oldest Python that pyproject.toml allows.
 _PYTHON = (3, 11)
 
 
@@ -188,7 +188,7 @@ def _rendering() -> str:
 _CHECKS: tuple[tuple[str, bool, Callable[[], str], str], ...] = (
     ("Python", True, _python, "install Python 3.11 or newer and run `make setup`"),
     ("PyTorch", True, _torch, "pip install torch, or `make setup`"),
-    ("MuJoCo", True, _mujoco, "pip install 'mujoco>=3.17' (batch stepping), or `make setup`"),
+    ("MuJoCo", True, _mujoco, "pip install 'mujoco>=3.17', or `make setup`"),
     ("numba", True, _numba, "pip install numba, or `make setup`"),
     ("C++ compiler", False, _compiler, "apt install g++; without it updates run uncompiled and slower"),
     ("GPU", False, _gpu, "a torch built for CUDA and a driver; without it everything runs on the CPU"),

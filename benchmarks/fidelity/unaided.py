@@ -49,7 +49,7 @@ def play(run: Run, battles: int, helped: bool) -> Outcome:
         transition = env.step(actions)
         snapshot = transition.snapshot
         losses = vigour(env, hostile) < before
-        hurt = losses.any(1) & ~over
+        hurt = losses.any(1) & ~over & state.alive[:, allied].any(1)  # with nobody left to attack all are idle
         alive, targets = state.alive[hurt, hostile], state.target[hurt, hostile]
         free = alive & (targets < 0)
         idle, living = idle + int(free.sum()), living + int(alive.sum())
