@@ -67,6 +67,15 @@ class AddedLater:
     value: Scalar
 
 
+@dataclass(frozen=True)
+class ReadWith:
+    """A field that is read only where another field of the same dataclass has this value. Elsewhere it is no part of
+    the digest, and two values of it are no difference."""
+
+    field: str
+    value: Scalar
+
+
 # --- Declarations ---------------------------------------------------------------------------------------------------
 
 
@@ -84,6 +93,11 @@ class Declared:
     """Algorithms that read it; empty: all of them."""
     follows: Follows | None = None
     added_later: AddedLater | None = None
+    read_with: ReadWith | None = None
+
+    def is_read(self, values: Mapping[str, Any]) -> bool:
+        """Whether it is read, given the values of all fields."""
+        return self.read_with is None or values.get(self.read_with.field) == self.read_with.value
 
     @property
     def allowed(self) -> str:
@@ -168,6 +182,7 @@ def _declared(name: str, hint: Any, default: object) -> Declared:
         readers.algorithms if readers else (),
         _first(annotations, Follows),
         _first(annotations, AddedLater),
+        _first(annotations, ReadWith),
     )
 
 
@@ -196,9 +211,12 @@ def meanings(kind: type[Any]) -> Mapping[str, str]:
 
 
 def hashed(values: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
-    """The values that enter a digest: all but those of `AddedLater` fields that still behave as before."""
-    added = {name: field.added_later for name, field in declared(kind).items()}
-    return {name: v for name, v in values.items() if (later := added[name]) is None or v != later.value}
+    """The values that enter a digest: all but those of `AddedLater` fields that still behave as before, and of fields
+    that are not read with the others (`ReadWith`)."""
+    fields = declared(kind)
+    added = {name: field.added_later for name, field in fields.items()}
+    changed = {name: v for name, v in values.items() if (later := added[name]) is None or v != later.value}
+    return {name: v for name, v in changed.items() if fields[name].is_read(values)}
 
 
 def restored(values: Mapping[str, Any], kind: type[T]) -> T:

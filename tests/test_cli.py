@@ -27,8 +27,8 @@ from fp3o.fields import declared, meanings
 from fp3o.runs import layout, records
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupted
+from fp3o.workflow import objects, pulling, saved, saving
 from fp3o.workflow import prune as prune_module
-from fp3o.workflow import pulling, saved, saving
 from fp3o.workflow.blocks import Block
 
 CELL = "matrix/two-step/full/mappo"
@@ -446,6 +446,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         "list",
         "doctor",
         "check-env",
+        "check-smac",
         "status",
         "rerun",
         "save",
@@ -523,7 +524,8 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [
         *("nothing to prune", "an old run", "an old run"),
-        *("saved all of it of paper and preview, smaller: mpe/* smac", "pulled smac and mpe/* of preview"),
+        f"saved all of it of {' and '.join(objects.TRACKED)}, smaller: mpe/* smac",
+        "pulled smac and mpe/* of preview",
     ]
     assert shown.err == "fp3o: an object is damaged\n"
 

@@ -1,8 +1,9 @@
 """How the embedded engine behaves: win rates of fixed scripts on every map, mirror matches, sensitivity.
 
-    python benchmarks/fidelity/smac.py [--episodes 512] [--only scripts|mirror|sensitivity]
+    python benchmarks/fidelity/smac.py [--episodes 512] [--only scripts|mirror|sensitivity] [--revisions 3 2]
 
-Prints one JSON line per measurement and, at the end, the Markdown tables of docs/smac-engine.md.
+Prints one JSON line per measurement and, at the end, the Markdown tables of docs/smac-engine.md, the engine's revisions
+side by side.
 """
 
 from __future__ import annotations
@@ -10,141 +11,19 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fp3o.envs.interface import Episode, slot_seeds
+from fp3o.envs.interface import slot_seeds
 from fp3o.envs.options import SmacOptions
-from fp3o.envs.smac.battle import Steering
+from fp3o.envs.smac.battle import Response, Steering
 from fp3o.envs.smac.embedded import EmbeddedBattles
-from fp3o.envs.smac.layouts import ATTACK, NORTH, STOP, WEST
+from fp3o.envs.smac.playing import ScriptPlayer, play
 from fp3o.envs.smac.scenarios import SCENARIOS
-
-Array = NDArray[Any]
-
-
-class Sight(NamedTuple):
-    """What scripts look at: everything."""
-
-    distance: Array  # [N, A, M] to enemies, infinite to the dead
-    health: Array  # [N, M] health and shield of enemies, infinite for the dead
-    dx: Array  # [N, A, M] toward enemies
-    dy: Array
-    x: Array  # [N, A]
-    y: Array
-    available: Array  # [N, A, D]
-    cooldown: Array  # [N, A]
-    step: Array  # [N]
-
-
-Policy = Callable[[Sight, np.random.Generator], Array]
-
-
-def look(env: EmbeddedBattles) -> Sight:
-    battles, agents = env.battles, env.spec.agents
-    x, y = battles.x[:, :agents], battles.y[:, :agents]
-    dx = battles.x[:, None, agents:] - x[:, :, None]
-    dy = battles.y[:, None, agents:] - y[:, :, None]
-    there = battles.alive[:, agents:]
-    health = np.where(there, battles.health[:, agents:] + battles.shield[:, agents:], np.inf)
-    available = env.snapshot().available
-    assert available is not None
-    distance = np.where(there[:, None, :], np.hypot(dx, dy), np.inf)
-    return Sight(distance, health, dx, dy, x, y, available, battles.cooldown[:, :agents], battles.step)
-
-
-def legal(action: Array, sight: Sight, otherwise: int = STOP) -> Array:
-    """Replace what is not allowed: by `otherwise`, by no-op for the dead."""
-    allowed = np.take_along_axis(sight.available, action[..., None], -1)[..., 0]
-    fallback = np.where(sight.available[..., STOP], otherwise, 0)
-    return np.where(allowed, action, fallback)
-
-
-def toward(dx: Array, dy: Array, sight: Sight) -> Array:
-    """The legal move that goes best in a direction, or stop."""
-    gains = np.stack([dy, -dy, dx, -dx], axis=-1)
-    gains = np.where(sight.available[..., NORTH : WEST + 1], gains, -np.inf)
-    best = gains.argmax(-1)
-    move = NORTH + best
-    return legal(np.where(gains.max(-1) > 0, move, STOP), sight)
-
-
-def approach(sight: Sight) -> Array:
-    """Walk toward the nearest enemy."""
-    nearest = sight.distance.argmin(-1)[..., None]
-    return toward(
-        np.take_along_axis(sight.dx, nearest, -1)[..., 0], np.take_along_axis(sight.dy, nearest, -1)[..., 0], sight
-    )
-
-
-def shoot(sight: Sight, preference: Array, otherwise: Array) -> Array:
-    """Attack the legal target with the smallest preference [N, A, M], if there is one."""
-    targets = sight.available[..., ATTACK:]
-    cost = np.where(targets, preference, np.inf)
-    return np.where(targets.any(-1), ATTACK + cost.argmin(-1), otherwise)
-
-
-def random(sight: Sight, generator: np.random.Generator) -> Array:
-    return (generator.random(sight.available.shape) * sight.available).argmax(-1)
-
-
-def nearest(sight: Sight, generator: np.random.Generator) -> Array:
-    """Attack the nearest enemy, walking up to it."""
-    return shoot(sight, sight.distance, approach(sight))
-
-
-def focus(sight: Sight, generator: np.random.Generator) -> Array:
-    """All attack the weakest enemy, but rather one in range than one to walk to."""
-    walk = np.where(np.isfinite(sight.distance), np.maximum(sight.distance - 5.5, 0), 0)
-    return shoot(sight, sight.health[:, None, :] + 100 * walk, approach(sight))
-
-
-def stand(sight: Sight, generator: np.random.Generator) -> Array:
-    """Attack the nearest enemy in reach, never walk."""
-    return shoot(sight, sight.distance, legal(np.full(sight.x.shape, STOP), sight))
-
-
-def kite(sight: Sight, generator: np.random.Generator) -> Array:
-    """Shoot when the weapon is ready, otherwise walk away from the enemies near by."""
-    weight = np.where(sight.distance < 5, 1 / np.maximum(sight.distance, 0.3) ** 2, 0.0)
-    away = toward(-(sight.dx * weight).sum(-1), -(sight.dy * weight).sum(-1), sight)
-    ready = sight.cooldown <= 4
-    act = np.where(ready, nearest(sight, generator), away)
-    return np.where((sight.distance.min(-1) > 5) & ~ready, legal(np.full(act.shape, STOP), sight), act)
-
-
-# Spots of a closed arc on the far side of the corridor's choke, nearest to the gap's edges first.
-CHOKE_SPOTS = np.array([(12.2, 11.9), (13.8, 11.9), (11.2, 12.2), (14.7, 12.2), (13.0, 11.2), (12.2, 11.0)])
-
-
-def hold_choke(sight: Sight, generator: np.random.Generator) -> Array:
-    """Corridor: go through the choke, stand around its exit, fight only what comes within arm's length."""
-    spots = CHOKE_SPOTS[: sight.x.shape[1]]
-    dx, dy = spots[:, 0] - sight.x, spots[:, 1] - sight.y
-    far = np.hypot(dx, dy)
-    walk = np.where(far > 0.6, toward(dx, dy, sight), legal(np.full(far.shape, STOP), sight))
-    fight = shoot(sight, sight.distance, walk)
-    close = sight.distance.min(-1) < 1.6
-    return np.where(close & (far < 2.5), fight, walk)
-
-
-def idle(sight: Sight, generator: np.random.Generator) -> Array:
-    """For mirror matches, in which allies follow their own attack-move order."""
-    return legal(np.full(sight.x.shape, STOP), sight)
-
-
-def play(env: EmbeddedBattles, policy: Policy, seed: int = 0) -> list[Episode]:
-    """Exactly one episode per slot."""
-    env.reset(slot_seeds(seed, "fidelity", env.slots))
-    generator = np.random.default_rng(seed)
-    episodes: list[Episode] = []
-    while len(episodes) < env.slots:
-        episodes += env.step(policy(look(env), generator)[..., None]).episodes
-    return episodes
+from fp3o.envs.smac.scripts import SCRIPTS, scripts_of
 
 
 class Measurement(NamedTuple):
@@ -152,6 +31,7 @@ class Measurement(NamedTuple):
 
     map: str
     script: str
+    revision: int
     changed: str
     episodes: int
     wins: float
@@ -160,9 +40,9 @@ class Measurement(NamedTuple):
 
 
 def measure(name: str, script: str, episodes: int, changed: str = "", **settings: Any) -> Measurement:
-    """`settings` go to the engine: options, steering, scripted_allies. Draws count half in mirror matches."""
+    """`settings` go to the engine: options, steering, response, scripted_allies. Draws count half in mirror matches."""
     env = EmbeddedBattles(SCENARIOS[name], episodes, auto_reset=False, **settings)
-    played = play(env, SCRIPTS[script])
+    played = play(env, ScriptPlayer(SCRIPTS[script]), slot_seeds(0, "fidelity", episodes))
     score = np.array([float(bool(episode.won)) for episode in sorted(played)])
     if settings.get("scripted_allies"):
         allies = env.battles.alive[:, : env.spec.agents].any(axis=1)
@@ -172,21 +52,24 @@ def measure(name: str, script: str, episodes: int, changed: str = "", **settings
     # Wilson's half-width: honest at 0 and 1, where the plain one is zero.
     half = 1.96 / (1 + 3.84 / episodes) * math.sqrt(mean * (1 - mean) / episodes + 0.96 / episodes**2)
     returns = float(np.mean([episode.total_return for episode in played]))
-    result = Measurement(name, script, changed, episodes, round(mean, 4), round(half, 4), round(returns, 2))
+    revision = env.options.engine_revision
+    result = Measurement(name, script, revision, changed, episodes, round(mean, 4), round(half, 4), round(returns, 2))
     print(json.dumps(result._asdict()), flush=True)
     return result
 
 
-SCRIPTS: dict[str, Policy] = {
-    "random": random,
-    "nearest": nearest,
-    "focus": focus,
-    "stand": stand,
-    "kite": kite,
-    "hold choke": hold_choke,
-    "mirror": idle,
-}
-MAPS = ("bane_vs_bane", "2c_vs_64zg", "3s5z", "5m_vs_6m", "corridor", "6h_vs_8z", "10m_vs_11m", "3s5z_vs_3s6z", "8m")
+MAPS = (
+    "bane_vs_bane",
+    "2c_vs_64zg",
+    "3s5z",
+    "5m_vs_6m",
+    "corridor",
+    "6h_vs_8z",
+    "10m_vs_11m",
+    "3s5z_vs_3s6z",
+    "8m",
+    "2s3z",
+)
 MIRRORS = ("3m", "8m", "2s3z", "3s5z", "bane_vs_bane")
 SENSITIVE = (
     ("corridor", "nearest"),
@@ -194,54 +77,78 @@ SENSITIVE = (
     ("2c_vs_64zg", "stand"),
     ("2c_vs_64zg", "kite"),
     ("3s5z", "nearest"),
+    ("8m", "focus"),
+    ("bane_vs_bane", "random"),
 )
 
 
-def scripts_table(episodes: int) -> list[str]:
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *rows)]
+
+
+def scripts_table(episodes: int, revisions: Sequence[int]) -> list[str]:
     """Every script on every map."""
-    names = ["random", "nearest", "focus", "stand", "kite", "hold choke"]
-    lines = ["| map | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    names = [script for script in SCRIPTS if script != "mirror"]
+    rows = []
     for name in MAPS:
-        cells = []
-        for script in names:
-            if script == "hold choke" and name != "corridor":
-                cells.append("")
-                continue
-            result = measure(name, script, episodes)
-            cells.append(f"{result.wins:.3f} ± {result.plus_minus:.3f} ({result.mean_return:.1f})")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return lines
+        for revision in revisions:
+            options = SmacOptions(engine_revision=revision)
+            found = {script: measure(name, script, episodes, options=options) for script in scripts_of(name)}
+            cells = {
+                script: f"{one.wins:.3f} ± {one.plus_minus:.3f} ({one.mean_return:.1f})"
+                for script, one in found.items()
+            }
+            rows.append([name, str(revision), *(cells.get(script, "") for script in names)])
+    return markdown(["map", "revision", *names], rows)
 
 
-def mirror_table(episodes: int) -> list[str]:
+def mirror_table(episodes: int, revisions: Sequence[int]) -> list[str]:
     """Both sides follow the script of the enemy."""
-    lines = ["| map | allies' score, draws half |", "|---|---|"]
+    rows = []
     for name in MIRRORS:
-        result = measure(name, "mirror", episodes, scripted_allies=True)
-        lines.append(f"| {name} | {result.wins:.3f} ± {result.plus_minus:.3f} |")
-    return lines
+        found = [
+            measure(name, "mirror", episodes, options=SmacOptions(engine_revision=revision), scripted_allies=True)
+            for revision in revisions
+        ]
+        rows.append([name, *(f"{result.wins:.3f} ± {result.plus_minus:.3f}" for result in found)])
+    return markdown(["map", *(f"revision {revision}" for revision in revisions)], rows)
 
 
-def sensitivity_table(episodes: int) -> list[str]:
-    """What the game does not tell us, varied one at a time."""
-    default = Steering()
-    changes: list[tuple[str, dict[str, Any]]] = [("none", {})]
-    changes += [(f"choke width {w:g}", {"options": SmacOptions(choke_width=w)}) for w in (2.0, 3.0, 5.0, 6.0)]
-    changes.append(("Legacy of the Void units", {"options": SmacOptions(profile="legacy")}))
+def changes_of(revision: int) -> dict[str, dict[str, Any]]:
+    """What the game does not tell us, one thing at a time: label → arguments of the engine."""
+    options, steering, response = SmacOptions(engine_revision=revision), Steering(), Response()
+    changes: dict[str, dict[str, Any]] = {"none": {"options": options}}
+    for width in (2.0, 3.0, 5.0, 6.0):
+        changes[f"choke width {width:g}"] = {"options": replace(options, choke_width=width)}
+    changes["Legacy of the Void units"] = {"options": replace(options, profile="legacy")}
+    answers: list[tuple[str, Any]] = [("scan_period", 2), ("scan_period", 8)]
+    if revision > 2:
+        answers += [("help_radius", 2.0), ("help_radius", 8.0), ("leash", 5.0), ("redirects", "never")]
+        answers += [("redirects", "always")]
+    for name, value in answers:
+        changes[f"{name} {value}"] = {"options": options, "response": replace(response, **{name: value})}
     for field in fields(Steering):
         for factor in (0.5, 1.5):
-            value = getattr(default, field.name) * factor
-            changes.append((f"{field.name} {value:g}", {"steering": replace(default, **{field.name: value})}))
-    lines = ["| changed | " + " | ".join(f"{m} {s}" for m, s in SENSITIVE) + " |", "|---" * (len(SENSITIVE) + 1) + "|"]
-    for label, settings in changes:
+            value = getattr(steering, field.name) * factor
+            changed = replace(steering, **{field.name: value})
+            changes[f"{field.name} {value:g}"] = {"options": options, "steering": changed}
+    return changes
+
+
+def sensitivity_table(episodes: int, revisions: Sequence[int]) -> list[str]:
+    """Every change, the revisions' wins divided by a slash."""
+    every = {revision: changes_of(revision) for revision in revisions}
+    rows = []
+    for label in dict.fromkeys(label for changes in every.values() for label in changes):
         cells = []
         for name, script in SENSITIVE:
             if label.startswith("choke") and name != "corridor":
                 cells.append("")
                 continue
-            cells.append(f"{measure(name, script, episodes, label, **settings).wins:.3f}")
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    return lines
+            found = [measure(name, script, episodes, label, **c[label]).wins for c in every.values() if label in c]
+            cells.append(" / ".join(f"{wins:.3f}" for wins in found))
+        rows.append([label, *cells])
+    return markdown(["changed", *(f"{name} {script}" for name, script in SENSITIVE)], rows)
 
 
 TABLES = {"scripts": scripts_table, "mirror": mirror_table, "sensitivity": sensitivity_table}
@@ -251,11 +158,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=512, help="per measurement; mirror matches play twice as many")
     parser.add_argument("--only", choices=sorted(TABLES), action="append")
+    parser.add_argument("--revisions", type=int, choices=(2, 3), nargs="+", default=[3, 2])
     arguments = parser.parse_args()
     tables = []
     for name in arguments.only or TABLES:
         episodes = arguments.episodes * (2 if name == "mirror" else 1)
-        tables.append("\n".join([f"{name}, {episodes} episodes each", "", *TABLES[name](episodes)]))
+        lines = TABLES[name](episodes, arguments.revisions)
+        tables.append("\n".join([f"{name}, {episodes} episodes each", "", *lines]))
     print("\n\n".join(["", *tables]))
 
 

@@ -15,6 +15,7 @@ import tyro
 from tyro.extras import subcommand_cli_from_dict
 
 from fp3o.cli.arguments import load_imports
+from fp3o.cli.check_smac import check_smac
 from fp3o.cli.checks import check_algorithm, check_env, doctor
 from fp3o.cli.evaluate import evaluate
 from fp3o.cli.go_on import continue_
@@ -42,6 +43,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "list": list_names,
     "doctor": doctor,
     "check-env": check_env,
+    "check-smac": check_smac,
     "check-algorithm": check_algorithm,
     "new-suite": new_suite,
     "snakefile": snakefile,

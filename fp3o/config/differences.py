@@ -67,6 +67,8 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any], sources: Mapping[str
         before, after = ({**later, **side[part]} for side in (old, new))
         names = [*(name for name in declared(kind) if name in before or name in after)]
         names += sorted((set(before) | set(after)) - set(names))
+        fields = declared(kind)
+        names = [n for n in names if n not in fields or (fields[n].is_read(before) and fields[n].is_read(after))]
         for name in names:
             if name not in before or name not in after or before[name] != after[name]:
                 source = (sources or {}).get(name, "")

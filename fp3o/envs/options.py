@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from fp3o.errors import UserError
-from fp3o.fields import AddedLater, Bounds
+from fp3o.fields import AddedLater, Bounds, ReadWith
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,9 @@ class MpeOptions:
     """Append it to the critic's input too (on-policy: the concatenated observations alone)."""
 
 
+EMBEDDED = ReadWith("backend", "embedded")
+
+
 @dataclass(frozen=True)
 class SmacOptions:
     """Which engine plays the battle and what agents see of it."""
@@ -80,24 +83,21 @@ class SmacOptions:
     """Unit data of the embedded engine. liberty: what SMAC's maps load. legacy: Legacy of the Void, for comparison."""
     choke_width: Annotated[float, Bounds(1, 6)] = 4.0
     """Cells between the corridor map's chambers; the map archive allows 2 to 6."""
-    engine_revision: Annotated[int, Bounds(2, 3), AddedLater(2)] = 3
+    engine_revision: Annotated[int, Bounds(2, 3), AddedLater(2), EMBEDDED] = 3
     """Of the embedded engine. 3: units that are hit call for help and chase attackers, missiles as fast as in the
     catalogue. 2: none of this; to repeat and continue older runs."""
-    help_radius: Annotated[float, Bounds(0, 32), AddedLater(4.0)] = 4.0
+    help_radius: Annotated[float, Bounds(0, 32), AddedLater(4.0), EMBEDDED] = 4.0
     """Cells within which friends of a unit that is hit come to its help (catalogue: 4). Not in revision 2."""
-    scan_period: Annotated[int, Bounds(1, 8), AddedLater(4)] = 4
+    scan_period: Annotated[int, Bounds(1, 8), AddedLater(4), EMBEDDED] = 4
     """Game loops after which a unit that walks to a target looks for a nearer one: 1, 2, 4 or 8. Assumed."""
-    attacker_load: Annotated[float, Bounds(0, 10), AddedLater(1.2)] = 1.2
+    attacker_load: Annotated[float, Bounds(0, 10), AddedLater(1.2), EMBEDDED] = 1.2
     """Steering: the cost of a heading that runs into a friend that fights, or into a wall. Calibrated."""
-    side_bonus: Annotated[float, Bounds(0, 10), AddedLater(0.8)] = 0.8
+    side_bonus: Annotated[float, Bounds(0, 10), AddedLater(0.8), EMBEDDED] = 0.8
     """Steering: what a heading gains that goes around others on the same side as last time. Calibrated."""
 
     def __post_init__(self) -> None:
         if self.backend == "auto":
             object.__setattr__(self, "backend", "starcraft2" if _has_starcraft2() else "embedded")
-        if self.backend == "starcraft2":
-            # Not read. With the value that digests leave out, those of the real game's runs stay what they were.
-            object.__setattr__(self, "engine_revision", 2)
         if self.scan_period not in (1, 2, 4, 8):
             raise UserError(f"scan_period = {self.scan_period} is not allowed; allowed: 1, 2, 4, 8")
         if self.help_radius != 4.0 and self.engine_revision == 2:

@@ -28,12 +28,12 @@ PINNED = {
         "a2po": "61810449cb",
     },
     "smac/3s5z/full": {
-        "fp3o": "0fc51a83ba",
-        "mappo": "d70bf239c6",
-        "ippo": "e4934a308e",
-        "happo": "8b2ca0c9ce",
-        "coppo": "b345b88896",
-        "a2po": "c5518089a4",
+        "fp3o": "8f6943987f",
+        "mappo": "627940d311",
+        "ippo": "455cbf3548",
+        "happo": "9bfc43760e",
+        "coppo": "7572fe88c9",
+        "a2po": "31df8ddd09",
     },
     "mpe/simple-reference/full": {
         "fp3o": "21f4acb4c7",
@@ -65,6 +65,22 @@ PINNED = {
 @pytest.mark.parametrize("row", PINNED)
 def test_one_cell_per_domain_and_algorithm(row: str) -> None:
     assert {name: resolve(Cell.parse(f"{row}/{name}")).digest for name in PINNED[row]} == PINNED[row]
+
+
+# Of the battle engine's revision 2.
+REVISION_2 = {
+    "fp3o": "0fc51a83ba",
+    "mappo": "d70bf239c6",
+    "ippo": "e4934a308e",
+    "happo": "8b2ca0c9ce",
+    "coppo": "b345b88896",
+    "a2po": "c5518089a4",
+}
+
+
+def test_an_older_revision_of_an_engine() -> None:
+    older = {"engine_revision": 2}
+    assert {name: resolve(Cell.parse(f"smac/3s5z/full/{name}"), older).digest for name in REVISION_2} == REVISION_2
 
 
 def test_every_domain_and_algorithm_that_ships_is_pinned() -> None:

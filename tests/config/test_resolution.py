@@ -318,11 +318,14 @@ def test_every_number_is_bounded_and_every_reader_exists() -> None:
 def test_engine_revision_protocol_and_options_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = Cell.parse("smac/3s5z/full/mappo")
     digests = {resolve(cell).digest, resolve(cell, {"backend": "starcraft2"}).digest}
-    monkeypatch.setitem(REVISIONS, "smac", 1_000_000)
-    digests.add(resolve(cell).digest)
+    digests.add(resolve(cell, {"engine_revision": 2}).digest)
+    other = Cell.parse("mpe/simple-reference/full/mappo")
+    digests.add(resolve(other).digest)
+    monkeypatch.setitem(REVISIONS, "mpe", 1_000_000)
+    digests.add(resolve(other).digest)
     monkeypatch.setattr(resolution, "PROTOCOL", 1_000_000)
     digests.add(resolve(cell).digest)
-    assert len(digests) == 4
+    assert len(digests) == 6
 
 
 # --- Seeds and paths ---

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import sys
-import threading
-from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from fake_game import DATA, use_fake_package, use_threads
 from numpy.typing import NDArray
 
 from fp3o.config import Cell
@@ -27,7 +23,6 @@ from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
 from fp3o.training import evaluate
 
-DATA = Path(__file__).parents[1] / "data"
 GOLDEN = Path(os.environ.get("FP3O_GOLDEN", DATA / "golden")) / "envs" / "smac"
 FILES = sorted(path.stem for path in GOLDEN.glob("*.npz"))
 SEEDS = np.array([0, 1], np.uint64)
@@ -35,29 +30,12 @@ SEEDS = np.array([0, 1], np.uint64)
 
 @pytest.fixture
 def fake_smac(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(DATA / "fake_smac"))
-    for name in ("smac", "smac.env"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-
-
-class Thread(threading.Thread):
-    """Serves a game in this process, over a real pipe: a process takes seconds to start."""
-
-    def __init__(self, target: Callable[..., None], args: tuple[Any, ...], daemon: bool) -> None:
-        pipe, *others = args
-        kept = Connection(os.dup(pipe.fileno()))  # the caller closes its own copy
-
-        def serve() -> None:
-            with kept:
-                target(kept, *others)
-
-        super().__init__(target=serve, daemon=daemon)
+    use_fake_package(monkeypatch)
 
 
 @pytest.fixture
 def threads(fake_smac: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = SimpleNamespace(Pipe=multiprocessing.Pipe, Process=Thread)
-    monkeypatch.setattr(multiprocessing, "get_context", lambda method: context)
+    use_threads(monkeypatch)
 
 
 def recording(name: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarray]:

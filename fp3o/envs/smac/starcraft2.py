@@ -10,8 +10,10 @@ import hashlib
 import importlib
 import importlib.metadata
 import multiprocessing
+from collections.abc import Iterable
 from dataclasses import asdict
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +26,9 @@ from fp3o.envs.options import SmacOptions, game_folder
 from fp3o.envs.smac.embedded import make_spec
 from fp3o.envs.smac.layouts import Array, encoding_of, outcome, write_available, write_features
 from fp3o.envs.smac.scenarios import Scenario
+from fp3o.envs.smac.unit_states import UnitStates, empty_units
 from fp3o.envs.smac.units import KINDS
-from fp3o.errors import UserError
+from fp3o.errors import UserError, first_of
 
 MODULE, CLASS = "smac.env", "StarCraft2Env"
 STOCK_IDS = {4: "colossus", 9: "baneling", 48: "marine", 73: "zealot", 74: "stalker", 105: "zergling", 107: "hydralisk"}
@@ -62,6 +65,21 @@ def find_class() -> Any:
             f"backend starcraft2 needs StarCraft II and the package oxwhirl/smac with {MODULE}.{CLASS} ({error}); "
             "allowed without them: embedded"
         ) from None
+
+
+def require_game(maps: Iterable[str]) -> None:
+    """UserError if package, game or maps are not where they are looked for."""
+    find_class()
+    if not game_folder().is_dir():
+        raise UserError(
+            f"backend starcraft2 needs StarCraft II, and there is no folder {game_folder()} (SC2PATH names another); "
+            "allowed without it: embedded"
+        )
+    if missing := [name for name in maps if not _map_files(name)]:
+        raise UserError(
+            f"StarCraft II has no map {first_of(missing)} below {game_folder() / 'Maps'}, where SMAC's maps belong; "
+            "allowed without them: embedded"
+        )
 
 
 def read_units(env: Any) -> Units:
@@ -187,6 +205,8 @@ class StarCraft2Battles:
         self.spec = make_spec(scenario, self.options, exact_resume=False)
         self.encoding = encoding_of(scenario, self.options.layout)
         self._games = [_Game(scenario.name) for _ in range(slots)]
+        self.units = empty_units(slots, scenario.agents + scenario.opponents)
+        """All units as the games last told."""
         self._shown, self._final = self._buffers(), self._buffers()
         self._last_action = np.full((slots, scenario.agents), -1)
         self._running = np.zeros(slots, bool)
@@ -198,6 +218,11 @@ class StarCraft2Battles:
     def restarts(self) -> int:
         """Games that had to be started again."""
         return sum(game.restarts for game in self._games)
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """Of each battle so far [N]."""
+        return self._length
 
     def reset(self, seeds: Seeds) -> Snapshot:
         for game, seed in zip(self._games, checked_seeds(seeds, self.slots).tolist(), strict=True):
@@ -296,6 +321,8 @@ class StarCraft2Battles:
             shown.state[slot],
         )
         shown.alive[slot] = units.alive[: self.spec.agents]
+        for name in UnitStates._fields:
+            getattr(self.units, name)[slot] = getattr(units, name)
 
     def _copy_to_final(self, slot: int) -> None:
         for kept, current in zip(self._final, self._shown, strict=True):
@@ -317,9 +344,13 @@ def _game_build() -> str:
     return max(builds, key=lambda name: int(name.removeprefix("Base")), default="unknown")
 
 
+def _map_files(name: str) -> list[Path]:
+    return sorted((game_folder() / "Maps").rglob(f"{name}.SC2Map"))
+
+
 def _map_hash(name: str) -> str:
     """Digest of the map's file, which contains terrain and unit data."""
-    files = sorted((game_folder() / "Maps").rglob(f"{name}.SC2Map"))
+    files = _map_files(name)
     return hashlib.sha256(files[0].read_bytes()).hexdigest()[:16] if files else "unknown"
 
 
