@@ -15,10 +15,12 @@ from fp3o.envs.smac.scenarios import SCENARIOS
 STEPS = {"2c_vs_64zg": 36, "bane_vs_bane": 14, "corridor": 30}
 
 
-@pytest.mark.parametrize("eager", [True, False], ids=["attacking", "random"])
+# Revision 2 with one kind of play: it does not change any more, and digests pin it on all maps.
+@pytest.mark.parametrize(
+    ("revision", "eager"), [(3, True), (3, False), (2, True)], ids=["attacking", "random", "revision 2"]
+)
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-@pytest.mark.parametrize("revision", [2, 3])
-def test_kernel_equals_oracle(revision: int, name: str, eager: bool) -> None:
+def test_kernel_equals_oracle(name: str, revision: int, eager: bool) -> None:
     env = EmbeddedBattles(SCENARIOS[name], 1, auto_reset=False, options=SmacOptions(engine_revision=revision))
     env.reset(slot_seeds(11, "oracle", 1))
     numbers = steering_numbers(env.steering)
