@@ -8,9 +8,11 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 from fp3o import config
+from fp3o.statistics.intervals import Summary, welch
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+LABELS = ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")
 TASKS = {"simple reference": "simple-reference", "cooperative communication": "simple-speaker-listener"}
 
 
@@ -43,19 +45,20 @@ def shown(value: str, digits: int = 0) -> str:
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)).replace("-", "−")
 
 
+def check_against_paper(text: str, cells: list[dict[str, str]], digits: int) -> None:
+    """A table of three rows, ours, the paper's and the difference; its last column is not in the paper."""
+    ours, paper, difference = (row[1:] for row in rows_after(text))
+    assert ours == [f"{shown(cell['ours'], digits)} ± {shown(cell['spread'], digits)}" for cell in cells]
+    for place, cell in enumerate(cells[:-1]):
+        assert paper[place] == f"{shown(cell['published'], digits)} ± {shown(cell['published_spread'], digits)}"
+        interval = f"{shown(cell['difference_low'], digits)} … {shown(cell['difference_high'], digits)}"
+        assert difference[place] == (interval if cell["verdict"] == "undecided" else "differs: ours is lower")
+
+
 def test_the_table_of_halfcheetah() -> None:
     known = table("table-mamujoco") | table("control-equal-budget")
-    labels = ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")
-    cells = [known[f"mamujoco/halfcheetah-6x1/full/{label}"] for label in labels]
-    ours, paper, difference = (row[1:] for row in rows_after("Six-agent HalfCheetah, full sharing"))
-    assert ours == [f"{shown(cell['ours'])} ± {shown(cell['spread'])}" for cell in cells]
-    assert paper[:4] == [f"{shown(cell['published'])} ± {shown(cell['published_spread'])}" for cell in cells[:4]]
-    for text, cell in zip(difference[:4], cells[:4], strict=True):
-        interval = f"{shown(cell['difference_low'])} … {shown(cell['difference_high'])}"
-        assert text == (interval if cell["verdict"] == "undecided" else "differs: ours is lower")
-
-
-LABELS = ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")
+    cells = [known[f"mamujoco/halfcheetah-6x1/full/{label}"] for label in LABELS]
+    check_against_paper("Six-agent HalfCheetah, full sharing", cells, 0)
 
 
 def test_what_halfcheetah_owes_to_the_number_of_updates() -> None:
@@ -64,18 +67,19 @@ def test_what_halfcheetah_owes_to_the_number_of_updates() -> None:
     known = table("control-equal-budget")
     many = known["mamujoco/halfcheetah-6x1/full/mappo-10-epochs"]
     assert f"MAPPO reaches {shown(many['ours'])}," in README
-    assert known["mamujoco/halfcheetah-6x1/full/fp3o"]["n"] == many["n"] == "5"
+    ours, theirs = (
+        Summary(float(one["ours"]), float(one["spread"]), int(one["n"]))
+        for one in (known["mamujoco/halfcheetah-6x1/full/fp3o"], many)
+    )
+    gap = welch(ours, theirs)
+    interval = f"{shown(str(gap.low))} … {shown(str(gap.high))}"
+    assert f"is {shown(str(gap.difference))}, 95 % interval {interval}." in README
 
 
 def test_the_table_of_reacher() -> None:
     known = table("table-mamujoco") | table("table-approximation") | table("control-equal-budget")
     labels = ("fp3o", "fp3o-clipping-only", "happo", "mappo", "mappo-10-epochs")
-    cells = [known[f"mamujoco/reacher-2x1/none/{label}"] for label in labels]
-    ours, paper, difference = (row[1:] for row in rows_after("Two-agent Reacher"))
-    assert ours == [f"{shown(cell['ours'], 1)} ± {shown(cell['spread'], 1)}" for cell in cells]
-    assert paper[:4] == [f"{shown(c['published'], 1)} ± {shown(c['published_spread'], 1)}" for c in cells[:4]]
-    for text, cell in zip(difference[:4], cells[:4], strict=True):
-        assert text == f"{shown(cell['difference_low'], 1)} … {shown(cell['difference_high'], 1)}"
+    check_against_paper("Two-agent Reacher", [known[f"mamujoco/reacher-2x1/none/{label}"] for label in labels], 1)
 
 
 def test_the_table_of_two_maps_under_variants_of_the_engine() -> None:
@@ -132,3 +136,15 @@ def test_how_much_is_shipped() -> None:
     assert f"{len(shipped('smac-revision-2'))} cells at the paper's budget" in README
     assert f"`smac-revision-2-preview`, {len(shipped('smac-revision-2-preview'))} at a tenth" in README
     assert f"trains it: {sum(len(seeds) for _, seeds in runs):,} runs" in README
+
+
+def test_what_is_said_of_the_preview() -> None:
+    rows = table("table-mamujoco", "preview") | table("table-smac", "preview")
+    verdicts = {cell: row["paired_verdict"] for cell, row in rows.items() if row["paired_verdict"]}
+    decided = {cell: verdict for cell, verdict in verdicts.items() if verdict in ("better", "worse")}
+    cheetah, hopper = "mamujoco/halfcheetah-6x1", "mamujoco/hopper-3x1"
+    assert decided == dict.fromkeys((f"{cheetah}/full/mappo", f"{cheetah}/none/mappo", f"{hopper}/full/happo"), "worse")
+    for cell in (f"{cheetah}/full", f"{cheetah}/none", "smac/3s5z/full"):
+        assert verdicts[f"{cell}/mappo-10-epochs"] == "equivalent"
+    lead = float(rows[f"{cheetah}/none/fp3o"]["ours"]) / float(rows[f"{cheetah}/none/mappo"]["ours"]) - 1
+    assert f"FP3O is ahead of MAPPO (without sharing by {100 * lead:.0f} %)" in README
