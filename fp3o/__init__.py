@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fp3o.errors import UserError
     from fp3o.plugins.declaring import Setting, algorithm, environment
     from fp3o.training.callbacks import Callback
-    from fp3o.training.tensorboard import TensorBoard
-    from fp3o.training.wandb import WeightsAndBiases
+    from fp3o.training.callbacks.tensorboard import TensorBoard
+    from fp3o.training.callbacks.wandb import WeightsAndBiases
 
 __version__ = "0.1.0"
 
@@ -53,10 +53,10 @@ _MODULES = {
     "Setting": "fp3o.plugins.declaring",
     "Table": "fp3o.api.run",
     "Team": "fp3o.api.team",
-    "TensorBoard": "fp3o.training.tensorboard",
+    "TensorBoard": "fp3o.training.callbacks.tensorboard",
     "Turn": "fp3o.algorithms.turns",
     "UserError": "fp3o.errors",
-    "WeightsAndBiases": "fp3o.training.wandb",
+    "WeightsAndBiases": "fp3o.training.callbacks.wandb",
     "algorithm": "fp3o.plugins.declaring",
     "environment": "fp3o.plugins.declaring",
     "play": "fp3o.api.run",

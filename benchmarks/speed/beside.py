@@ -74,14 +74,15 @@ class Line(NamedTuple):
 
 def train(asked: Asked, folder: Path) -> None:
     """Train until somebody ends this process. Prints how that is computed, and the clock after every iteration."""
-    from fp3o.training import driver
+    from fp3o.execution import driver
 
     if asked.device != "cpu":
         driver.wake()  # as `fp3o train` does
     import torch
 
-    from fp3o.training import execution, loop
-    from fp3o.training.account import Account
+    from fp3o.execution import choice as execution
+    from fp3o.training import loop
+    from fp3o.training.run_stats import Account
 
     def tell(thing: object) -> None:
         print(json.dumps(thing), flush=True)

@@ -27,9 +27,9 @@ import numpy as np
 import torch
 
 from fp3o.config import Cell, resolve
+from fp3o.execution.choice import choose
 from fp3o.training import loop
 from fp3o.training.callbacks import Callback
-from fp3o.training.execution import choose
 
 PARTS = ("policy", "environment")  # of a lock-step; the rest of it is bookkeeping
 ENDS = ("load", "noise", "finish")  # of a rollout: parameters to the policy, drawing noise, values and upload

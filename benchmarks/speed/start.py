@@ -38,8 +38,8 @@ CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "NUMBA_CACHE_DIR")
 
 def begin(cell: str, device: str, mode: str, folder: Path) -> None:
     """Train until the first iteration is done, print how it was computed, and end at once."""
-    from fp3o.training import driver
-    from fp3o.training.allocator import no_garbage_collection
+    from fp3o.execution import driver
+    from fp3o.execution.allocator import no_garbage_collection
 
     if device != "cpu":
         driver.wake()
@@ -47,8 +47,8 @@ def begin(cell: str, device: str, mode: str, folder: Path) -> None:
         import torch
 
         from fp3o.training import loop
-        from fp3o.training.account import Account
         from fp3o.training.callbacks import Callback
+        from fp3o.training.run_stats import Account
 
     said: list[str] = []
 

@@ -48,12 +48,12 @@ from fp3o.config import Cell, resolve
 from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Transition
 from fp3o.envs.options import MamujocoOptions
+from fp3o.learner.update import Learner
+from fp3o.rollout.collector import Collector
+from fp3o.rollout.evaluation import Evaluator
 from fp3o.training import loop
 from fp3o.training.callbacks import Callback
-from fp3o.training.evaluate import Evaluator
 from fp3o.training.memory import peak_mib
-from fp3o.training.rollout import Collector
-from fp3o.training.update import Learner
 
 TASK = "halfcheetah-6x1"
 SEEDS = (0, 1, 2, 3, 4)

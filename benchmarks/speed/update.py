@@ -28,14 +28,14 @@ from torch import Tensor, nn
 from fp3o.algorithms.turns import Rollout, Turn
 from fp3o.config.settings import Settings
 from fp3o.envs.interface import ActionSpec, EnvSpec
+from fp3o.execution.allocator import reuse_freed_memory
+from fp3o.execution.choice import GraphStepper
+from fp3o.execution.compiler import compiled
+from fp3o.learner.randomness import Draws
+from fp3o.learner.samples import agent_rows, pack, unit_rows
+from fp3o.learner.step import Compiler, Kind, Stepper, TurnData
+from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
-from fp3o.training.allocator import reuse_freed_memory
-from fp3o.training.compiling import compiled
-from fp3o.training.execution import GraphStepper
-from fp3o.training.randomness import Draws
-from fp3o.training.samples import agent_rows, pack, unit_rows
-from fp3o.training.step import Compiler, Kind, Stepper, TurnData
-from fp3o.training.update import Learner
 
 SETTINGS = Settings()  # the paper's: 4 × 1000 samples, 32 minibatches, 5 + 5 epochs, 64 wide
 SPEC = EnvSpec(6, 18, 23, ActionSpec("gaussian", (1,)), 1000, (0,) * 6)

@@ -133,7 +133,7 @@ class Run:
         """
         self._check_code()
         from fp3o.api.team import Team
-        from fp3o.training.evaluate import trained
+        from fp3o.rollout.evaluation import trained
 
         policies = trained(self.path, None if checkpoint is None else Path(checkpoint))
         return Team(policies, self._document["environment"].get("agent_names"), env, seed)
@@ -195,6 +195,6 @@ def play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episo
         if not least <= value <= greatest:
             raise UserError(f"{name} = {shown(value)} is not allowed; allowed: {least} … {greatest}")
     run._check_code()
-    from fp3o.training.evaluate import evaluate_run
+    from fp3o.rollout.evaluation import evaluate_run
 
     return evaluate_run(run.path, episodes, seed)

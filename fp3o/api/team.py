@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from fp3o.envs.interface import ActionSpec, EnvSpec, Floats, Snapshot
 from fp3o.envs.pettingzoo.spaces import Translator, Unfit, describe
 from fp3o.errors import UserError
-from fp3o.training.evaluate import Trained
-from fp3o.training.policy import Policy, noise_of, playable
+from fp3o.rollout.evaluation import Trained
+from fp3o.rollout.policy import Policy, noise_of, playable
 
 
 class Team:

@@ -49,8 +49,8 @@ def train(
     folder = RunFolder(plan, numbers, Path(out), scratch)
     if folder.unfinished():
         from fp3o.training import loop
-        from fp3o.training.keeping import Keep
-        from fp3o.training.progress import Progress
+        from fp3o.training.callbacks.checkpoints import Keep
+        from fp3o.training.callbacks.progress import Progress
 
         try:
             with ExitStack() as stack:

@@ -39,7 +39,7 @@ def evaluate(
     check_number("episodes", episodes, 1, 100_000)
     check_number("seed", seed, 0, config.LARGEST_SEED)
     check_folder_of("out", out)
-    from fp3o.training.evaluate import evaluate_run
+    from fp3o.rollout.evaluation import evaluate_run
 
     label = f"{document['cell']} seed {document['seed']}, {episodes} episodes from seed {seed}"
     if stochastic:

@@ -62,7 +62,7 @@ def continue_(
 
 def _kept(root: Path, plan: config.Plan, document: dict[str, Any]) -> tuple[Path, tuple[int, ...]]:
     """The file of the kept state that has the run's seed, and all seeds in that file."""
-    from fp3o.training.keeping import kept_states
+    from fp3o.training.callbacks.checkpoints import kept_states
 
     # A user's own folder has scratch/ inside; a suite has it beside its runs/.
     for scratch in (root / "scratch", root.parent / "scratch"):

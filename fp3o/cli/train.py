@@ -24,13 +24,13 @@ from fp3o.cli.arguments import (
 )
 from fp3o.cli.roots import Roots
 from fp3o.envs.domains import DOMAINS
+from fp3o.execution import driver
+from fp3o.execution.allocator import no_garbage_collection
 from fp3o.runs import layout
-from fp3o.training import driver
-from fp3o.training.allocator import no_garbage_collection
 
 if TYPE_CHECKING:
     from fp3o.training.callbacks import Callback
-    from fp3o.training.keeping import Keep
+    from fp3o.training.callbacks.checkpoints import Keep
 
 NOT_KEPT = "`fp3o train` with --keep-state does, and with --replace it trains finished runs again"
 GAME_OPTIONS = ("env", "env_args")  # Name the user's environment; not shown as deviations.
@@ -88,7 +88,7 @@ class Keeping:
         check_number("checkpoint-every", self.checkpoint_every, 0, 10**12)
         if not (self.keep_state or self.checkpoint_every or self.keep_best):
             return None
-        from fp3o.training.keeping import Keep
+        from fp3o.training.callbacks.checkpoints import Keep
 
         folder = layout.kept_directory(scratch, plan)
         return Keep(folder, self.keep_state, self.checkpoint_every, self.keep_best)
@@ -186,10 +186,10 @@ def carry_out(
         if computing.device != "cpu":
             driver.wake()  # before torch is imported
         with no_garbage_collection():
+            from fp3o.training.callbacks.progress import Progress
+            from fp3o.training.callbacks.tensorboard import TensorBoard
+            from fp3o.training.callbacks.timings import Timings
             from fp3o.training.loop import train as run_training
-            from fp3o.training.progress import Progress
-            from fp3o.training.tensorboard import TensorBoard
-            from fp3o.training.timings import Timings
 
         # In scratch/, not in the run's folder, whose files are versioned: event files are not worth that.
         events = layout.scratch_directory(scratch, plan, numbers).with_name("tensorboard")
@@ -198,7 +198,7 @@ def carry_out(
             callbacks.append(TensorBoard(events))
             print(f"TensorBoard events: {events}")
         if watching.wandb:
-            from fp3o.training.wandb import WeightsAndBiases
+            from fp3o.training.callbacks.wandb import WeightsAndBiases
 
             logs, group = events.with_name("wandb"), f"{plan.cell.id} {plan.digest}"
             callbacks.append(WeightsAndBiases(logs, group, plan.configuration()))

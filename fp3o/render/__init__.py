@@ -72,7 +72,7 @@ def _films(run: Path, document: dict[str, Any], episodes: int, seed: int, shape:
         return films
     if hasattr(module, "choose_backend"):
         module.choose_backend()
-    from fp3o.training.evaluate import evaluate_run
+    from fp3o.rollout.evaluation import evaluate_run
 
     observed: list[list[Any]] = [[] for _ in range(episodes)]
     with Bar("playing", 0, at_most=True) as bar:

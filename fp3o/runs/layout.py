@@ -30,7 +30,7 @@ def finished_runs(root: Path) -> list[Path]:
 
 
 def kept_directory(scratch_root: Path, plan: Plan) -> Path:
-    """Where a run keeps what it was asked to beside its files: fp3o/training/keeping.py."""
+    """Where a run keeps what it was asked to beside its files: fp3o/training/callbacks/checkpoints.py."""
     return scratch_root / plan.cell.id / plan.digest / "kept"
 
 

@@ -1,7 +1,7 @@
 """The training loop of a seed block: collect, update, evaluate, record, save.
 
-A resumed run equals an uninterrupted one bit for bit, given the same execution (fp3o/training/execution.py) and type of
-processor. What it writes, and when that counts as a run, is in fp3o/training/files.py.
+A resumed run equals an uninterrupted one bit for bit, given the same execution (fp3o/execution/choice.py) and type of
+processor. What it writes, and when that counts as a run, is in fp3o/training/block_files.py.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from fp3o.envs import make
 from fp3o.envs.ahead import compile_beside
 from fp3o.envs.interface import Episode, slot_seeds
 from fp3o.errors import UserError
+from fp3o.execution import driver
+from fp3o.execution.allocator import no_garbage_collection, reuse_freed_memory
+from fp3o.execution.choice import Execution, PairedStepper, choose
+from fp3o.execution.program_cache import WORK, cache_folder
+from fp3o.learner.randomness import Draws
+from fp3o.learner.state import named, overwrite
+from fp3o.learner.step import Compiler, Stepper
+from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
+from fp3o.rollout.collector import Collected, Collector
+from fp3o.rollout.evaluation import Background, Evaluator, Pending
 from fp3o.runs import records, verify
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupt, Stopped
 from fp3o.runs.records import Value
-from fp3o.training import driver, memory
-from fp3o.training.allocator import no_garbage_collection, reuse_freed_memory
+from fp3o.training import memory
+from fp3o.training.block_files import BlockFiles, Saved
 from fp3o.training.callbacks import PHASES, Callback, Callbacks
-from fp3o.training.evaluate import Background, Evaluator, Pending
-from fp3o.training.execution import Execution, PairedStepper, choose
-from fp3o.training.files import BlockFiles, Saved
-from fp3o.training.keeping import Keep, Keeper
-from fp3o.training.program_cache import WORK, cache_folder
-from fp3o.training.randomness import Draws
-from fp3o.training.rollout import Collected, Collector
-from fp3o.training.state import named, overwrite
-from fp3o.training.step import Compiler, Stepper
-from fp3o.training.update import Learner
+from fp3o.training.callbacks.checkpoints import Keep, Keeper
 
 SECONDS_BETWEEN_SAVES = 90.0  # kill -9 loses at most this much work, or one iteration
 

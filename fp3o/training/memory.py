@@ -18,8 +18,8 @@ from fp3o.config import Plan
 from fp3o.envs.domains import DOMAINS
 from fp3o.envs.interface import EnvSpec
 from fp3o.errors import UserError
+from fp3o.learner.update import networks
 from fp3o.networks.sharing import sharing
-from fp3o.training.update import networks
 
 GIB = 2**30
 PROCESS = int(0.4 * GIB)  # Python, torch and a compiled simulator.

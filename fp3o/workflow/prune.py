@@ -108,7 +108,7 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
 
 
 def _kept(scratch: Path, delete: bool) -> list[str]:
-    """List (and remove) what runs kept on request (fp3o/training/keeping.py), unless their training can go on."""
+    """List (and remove) what runs kept on request (callbacks/checkpoints.py), unless their training can go on."""
     lines = []
     for folder in sorted(scratch.glob("*/*/*/*/*/kept")):
         if any(folder.parent.glob("seeds-*/resume*")):

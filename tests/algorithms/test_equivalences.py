@@ -11,8 +11,8 @@ from synthetic import SETTINGS, make_learner, make_rollout, make_spec, with_sett
 from fp3o.algorithms.full_pipeline import split
 from fp3o.config.settings import Settings
 from fp3o.config.sharings import SHARINGS
-from fp3o.training.randomness import Draws
-from fp3o.training.update import Learner
+from fp3o.learner.randomness import Draws
+from fp3o.learner.update import Learner
 
 # One minibatch per epoch: which samples stand together cannot differ. Three iterations of two or three epochs.
 WHOLE = with_settings(SETTINGS, minibatches=1, adam_eps=1e-3)

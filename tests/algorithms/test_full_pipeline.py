@@ -12,8 +12,8 @@ from torch import Tensor
 from fp3o.algorithms.full_pipeline import fp3o
 from fp3o.algorithms.objective import CONDITION_TOLERANCE, condition
 from fp3o.algorithms.turns import Context, Rollout, Turn
-from fp3o.training.randomness import Draws
-from fp3o.training.update import Learner
+from fp3o.learner.randomness import Draws
+from fp3o.learner.update import Learner
 
 SEEDS = tuple(range(16))
 # Steps so large that the condition turns within an iteration.

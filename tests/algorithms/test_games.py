@@ -12,11 +12,11 @@ from fp3o.envs import make
 from fp3o.envs.interface import slot_seeds
 from fp3o.envs.matrix import best_return
 from fp3o.envs.options import MatrixOptions
+from fp3o.learner.randomness import Draws
+from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
-from fp3o.training.evaluate import Evaluator
-from fp3o.training.randomness import Draws
-from fp3o.training.rollout import Collector
-from fp3o.training.update import Learner
+from fp3o.rollout.collector import Collector
+from fp3o.rollout.evaluation import Evaluator
 
 SEEDS = (0, 1)
 SETTINGS = Settings(

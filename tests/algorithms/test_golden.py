@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fp3o.algorithms.objective import clipped_product
 from fp3o.algorithms.turns import Context, Turn
-from fp3o.training import step
+from fp3o.learner import step
 
 sys.path.insert(0, str(Path(__file__).parent))
 import golden

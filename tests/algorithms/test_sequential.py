@@ -17,8 +17,8 @@ from fp3o.algorithms.objective import clipped_product
 from fp3o.algorithms.sequential import a2po
 from fp3o.algorithms.turns import Context, Turn
 from fp3o.config.settings import Settings
-from fp3o.training import step
-from fp3o.training.randomness import Draws
+from fp3o.learner import step
+from fp3o.learner.randomness import Draws
 
 Numbers = NDArray[np.float64]
 SEEDS = (0, 1)

@@ -15,10 +15,10 @@ import pytest
 
 import fp3o
 from fp3o import cli
+from fp3o.execution.choice import Execution
+from fp3o.learner.update import Learner
 from fp3o.runs import records
 from fp3o.training import loop
-from fp3o.training.execution import Execution
-from fp3o.training.update import Learner
 
 CELL = "matrix/two-step/none/fp3o"
 TINY = {"total_steps": 1024, "evaluation_interval": 2, "evaluation_episodes": 4, "final_episodes": 8, "hidden_size": 16}

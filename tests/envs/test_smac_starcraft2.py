@@ -21,7 +21,7 @@ from fp3o.envs.options import SmacOptions
 from fp3o.errors import UserError
 from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
-from fp3o.training import evaluate
+from fp3o.rollout import evaluation as evaluate
 
 GOLDEN = Path(os.environ.get("FP3O_GOLDEN", DATA / "golden")) / "envs" / "smac"
 FILES = sorted(path.stem for path in GOLDEN.glob("*.npz"))

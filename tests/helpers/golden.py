@@ -15,11 +15,11 @@ from torch import Tensor
 from fp3o.algorithms.turns import Rollout
 from fp3o.config.settings import Settings
 from fp3o.envs.interface import ActionSpec, EnvSpec
+from fp3o.learner.randomness import Draws
+from fp3o.learner.state import Parameters
+from fp3o.learner.update import Learner, networks
 from fp3o.networks.sharing import sharing
 from fp3o.networks.stacked import ParameterLayout
-from fp3o.training.randomness import Draws
-from fp3o.training.state import Parameters
-from fp3o.training.update import Learner, networks
 
 OURS = Path(__file__).parents[1] / "data" / "golden"
 FOLDER = Path(os.environ.get("FP3O_GOLDEN", OURS)) / "algorithms"

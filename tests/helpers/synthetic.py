@@ -12,10 +12,10 @@ from torch import Tensor
 from fp3o.algorithms.turns import Rollout, Turn
 from fp3o.config.settings import Settings
 from fp3o.envs.interface import ActionSpec, EnvSpec
+from fp3o.learner.state import Parameters
+from fp3o.learner.step import Compiler, Kind
+from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
-from fp3o.training.state import Parameters
-from fp3o.training.step import Compiler, Kind
-from fp3o.training.update import Learner
 
 GAUSSIAN = ActionSpec("gaussian", (2,))
 CATEGORICAL = ActionSpec("categorical", (5,))

@@ -7,8 +7,8 @@ from synthetic import make_spec
 
 from fp3o.config.settings import Settings
 from fp3o.errors import UserError
+from fp3o.learner.update import initialise, networks
 from fp3o.networks.sharing import Sharing, sharing
-from fp3o.training.update import initialise, networks
 
 
 @pytest.mark.parametrize(

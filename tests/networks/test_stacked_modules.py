@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from fp3o.config.sharings import SHARINGS
 from fp3o.envs.interface import ActionSpec
+from fp3o.learner.update import initialise, networks
 from fp3o.networks.actor import UNAVAILABLE, Actor, Distribution, Owners
 from fp3o.networks.critic import Critic
 from fp3o.networks.products import split_product
 from fp3o.networks.sharing import sharing
 from fp3o.networks.stacked import ParameterLayout
-from fp3o.training.update import initialise, networks
 
 REPLICAS, CHUNKS, LENGTH = 2, 4, 3
 

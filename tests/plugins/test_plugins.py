@@ -17,10 +17,10 @@ from fp3o import cli, config
 from fp3o.config import Cell, resolve
 from fp3o.envs import make
 from fp3o.envs.pettingzoo.factory import load_factory, located
+from fp3o.learner.randomness import Draws
 from fp3o.plugins import loading
 from fp3o.plugins.loading import load_file, source_digest
 from fp3o.plugins.registry import ADDED
-from fp3o.training.randomness import Draws
 
 Write = Callable[[str, str], Path]
 

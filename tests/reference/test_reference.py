@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from fp3o.algorithms import turns
 from fp3o.config.settings import Settings
 from fp3o.config.sharings import SHARINGS
+from fp3o.learner.randomness import Draws
+from fp3o.learner.state import Parameters
+from fp3o.learner.update import Learner
 from fp3o.networks.stacked import ParameterLayout
 from fp3o.reference.common import Actor, CategoricalHead, Critic, GaussianHead, Hyperparameters, Rollout, trunk
 from fp3o.reference.fp3o import FP3O
 from fp3o.reference.mappo import MAPPO
 from fp3o.reference.ppo import PPO
-from fp3o.training.randomness import Draws
-from fp3o.training.state import Parameters
-from fp3o.training.update import Learner
 
 pytestmark = pytest.mark.usefixtures("learner_in_double")
 

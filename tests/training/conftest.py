@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fp3o.training import program_cache
+from fp3o.execution import program_cache
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from fp3o.training.allocator import reuse_freed_memory
+from fp3o.execution.allocator import reuse_freed_memory
 
 
 def test_elsewhere_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:

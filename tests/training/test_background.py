@@ -16,14 +16,15 @@ from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Episode
 from fp3o.envs.mamujoco.engine import MamujocoBatch
 from fp3o.envs.smac.embedded import EmbeddedBattles
+from fp3o.execution.gpu_policy import ResidentPolicy
+from fp3o.rollout import evaluation as evaluate
+from fp3o.rollout.collector import Collector
+from fp3o.rollout.evaluation import Background, Evaluator, Watch
+from fp3o.rollout.policy import Policy
 from fp3o.runs.interrupt import Interrupted
-from fp3o.training import evaluate, loop
+from fp3o.training import loop
 from fp3o.training.callbacks import Callback, Callbacks, Record
-from fp3o.training.evaluate import Background, Evaluator, Watch
-from fp3o.training.keeping import Keep
-from fp3o.training.policy import Policy
-from fp3o.training.resident import ResidentPolicy
-from fp3o.training.rollout import Collector
+from fp3o.training.callbacks.checkpoints import Keep
 
 SEEDS = (0, 1)
 GAME = tiny_plan("matrix/two-step/partial/fp3o", 6, evaluation_interval=2, rollout_length=16)

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from fp3o.errors import UserError
-from fp3o.training import compiling, program_cache, recalling
-from fp3o.training.execution import why_not_compiled
-from fp3o.training.inputs import Inputs
+from fp3o.execution import compiler as compiling
+from fp3o.execution import program_cache, recalling
+from fp3o.execution.call_signature import Inputs
+from fp3o.execution.choice import why_not_compiled
 
 needs_compiler = pytest.mark.skipif(why_not_compiled() is not None, reason=str(why_not_compiled()))
 
@@ -325,7 +326,7 @@ def test_programs_are_kept_in_a_folder_of_our_own(begin: str) -> None:
     """Not where torch keeps them, which other users can write to; what it imports to trace would choose that."""
     code = (
         "import os, sys, torch\nfrom fp3o.training import compiling, program_cache\n"
-        f"from fp3o.training.inputs import Inputs\n{begin}\nsys.exit(os.environ[program_cache.CHOSEN])"
+        f"from fp3o.execution.call_signature import Inputs\n{begin}\nsys.exit(os.environ[program_cache.CHOSEN])"
     )
     others = {name: value for name, value in os.environ.items() if name != program_cache.CHOSEN}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=others)

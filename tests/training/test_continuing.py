@@ -13,12 +13,12 @@ from short_runs import StopAfter, documents, files, tiny_plan, train
 import fp3o
 from fp3o.config import Cell, Plan, resolve
 from fp3o.errors import UserError
+from fp3o.rollout.evaluation import evaluate_run
 from fp3o.runs import checkpoint, layout, records
 from fp3o.runs.interrupt import Interrupted
 from fp3o.runs.longer import longer
 from fp3o.training import loop
-from fp3o.training.evaluate import evaluate_run
-from fp3o.training.keeping import Keep, Keeper
+from fp3o.training.callbacks.checkpoints import Keep, Keeper
 
 SEEDS = (0, 1)
 

@@ -14,9 +14,9 @@ from short_runs import documents, files, tiny_plan, train, train_interrupted
 from fp3o import cli
 from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Transition, slot_seeds
+from fp3o.learner.update import Learner
 from fp3o.runs import checkpoint, records
 from fp3o.training import loop
-from fp3o.training.update import Learner
 
 SICK = 1  # the seed that breaks, in the second iteration
 CELLS = ("mamujoco/hopper-3x1/partial/a2po", "mpe/simple-speaker-listener/none/fp3o", "matrix/masked/full/happo")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fp3o.training import driver
+from fp3o.execution import driver
 
 
 class Driver:

@@ -17,11 +17,11 @@ from fp3o.config import Cell, Settings, algorithms, option_names, resolve, setti
 from fp3o.envs import make
 from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
+from fp3o.execution.choice import PairedStepper
 from fp3o.fields import Declared, declared
+from fp3o.learner.step import Stepper
+from fp3o.learner.update import Learner
 from fp3o.training import loop, memory
-from fp3o.training.execution import PairedStepper
-from fp3o.training.step import Stepper
-from fp3o.training.update import Learner
 
 TINY: dict[str, dict[str, Any]] = {
     "matrix/two-step": {"rollout_length": 8},

@@ -11,8 +11,8 @@ import pytest
 from short_runs import files, tiny_plan, train
 
 from fp3o.envs.interface import BatchEnv
+from fp3o.rollout.evaluation import Evaluator, evaluate_run
 from fp3o.runs import checkpoint, records
-from fp3o.training.evaluate import Evaluator, evaluate_run
 
 CELLS = ("mamujoco/hopper-3x1", "mpe/simple-speaker-listener", "matrix/endless")
 

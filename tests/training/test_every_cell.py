@@ -11,9 +11,9 @@ from short_runs import documents, tiny_plan, train, train_interrupted
 
 from fp3o.config import Cell, Change, algorithms, resolve, tasks
 from fp3o.envs import make
+from fp3o.learner.update import initialise, networks
 from fp3o.networks.sharing import sharing as owners
 from fp3o.runs import checkpoint, records
-from fp3o.training.update import initialise, networks
 
 SHARINGS = ("full", "partial", "none")
 TASKS = [f"mamujoco/{task}" for task in tasks("mamujoco")]

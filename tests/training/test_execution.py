@@ -23,15 +23,16 @@ from fp3o.config import Cell, Plan, resolve
 from fp3o.envs import make
 from fp3o.envs.interface import EnvSpec, slot_seeds
 from fp3o.errors import UserError
+from fp3o.execution import choice as execution
+from fp3o.execution import compiler as compiling
+from fp3o.execution.choice import Execution, GraphStepper, PairedStepper
+from fp3o.execution.compiler import ahead_of_time, compiled, compiled_once
+from fp3o.learner.randomness import Draws
+from fp3o.learner.step import Compiler, Stepper
+from fp3o.learner.update import Learner
 from fp3o.networks import products
 from fp3o.networks.sharing import sharing
-from fp3o.training import compiling, execution
-from fp3o.training.compiling import ahead_of_time, compiled, compiled_once
-from fp3o.training.execution import Execution, GraphStepper, PairedStepper
-from fp3o.training.randomness import Draws
-from fp3o.training.rollout import Collector
-from fp3o.training.step import Compiler, Stepper
-from fp3o.training.update import Learner
+from fp3o.rollout.collector import Collector
 
 SEEDS = (0, 1, 2)
 UPDATES = 3

@@ -6,9 +6,9 @@ import pytest
 import torch
 from synthetic import SETTINGS, make_learner, make_rollout, with_settings
 
-from fp3o.training.optimiser import Moments, adam_, clip_factor, squared_norm
-from fp3o.training.randomness import Draws
-from fp3o.training.step import ActorSums, Crew, CriticSums, Kind, StepStatistics
+from fp3o.learner.optimiser import Moments, adam_, clip_factor, squared_norm
+from fp3o.learner.randomness import Draws
+from fp3o.learner.step import ActorSums, Crew, CriticSums, Kind, StepStatistics
 
 
 def test_masked_adam_is_one_adam_per_row() -> None:

@@ -17,7 +17,7 @@ from fp3o.envs.interface import slot_seeds
 from fp3o.envs.pettingzoo.factory import load_factory
 from fp3o.envs.pettingzoo.worker import episode_seed
 from fp3o.runs import records
-from fp3o.training.progress import Progress
+from fp3o.training.callbacks.progress import Progress
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 CELL = "pettingzoo/meeting/full/fp3o"

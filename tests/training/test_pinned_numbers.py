@@ -22,11 +22,11 @@ from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Snapshot
 from fp3o.envs.matrix import GAMES, TargetGame, TargetGames
 from fp3o.envs.options import MatrixOptions
+from fp3o.learner.randomness import Draws
+from fp3o.learner.state import Parameters
+from fp3o.learner.update import Learner, initialise, networks
 from fp3o.networks.sharing import sharing
-from fp3o.training.randomness import Draws
-from fp3o.training.rollout import Collector
-from fp3o.training.state import Parameters
-from fp3o.training.update import Learner, initialise, networks
+from fp3o.rollout.collector import Collector
 
 pytestmark = pytest.mark.usefixtures("learner_in_double")
 

@@ -14,14 +14,14 @@ from short_runs import tiny_plan
 from fp3o.config import Cell, resolve
 from fp3o.envs.domains import Metric
 from fp3o.errors import UserError
+from fp3o.execution.program_cache import WORK
 from fp3o.progress import Bar
 from fp3o.training import loop
+from fp3o.training.block_files import BlockFiles
 from fp3o.training.callbacks import Callback
-from fp3o.training.files import BlockFiles
-from fp3o.training.program_cache import WORK
-from fp3o.training.progress import Progress
-from fp3o.training.tensorboard import TensorBoard
-from fp3o.training.wandb import WeightsAndBiases
+from fp3o.training.callbacks.progress import Progress
+from fp3o.training.callbacks.tensorboard import TensorBoard
+from fp3o.training.callbacks.wandb import WeightsAndBiases
 
 
 class Clock:

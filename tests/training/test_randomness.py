@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fp3o.training.randomness import STREAMS, Draws, generator
+from fp3o.learner.randomness import STREAMS, Draws, generator
 
 
 def test_a_seed_alone_draws_what_it_draws_in_a_stack() -> None:

@@ -23,21 +23,24 @@ from fp3o.config import Plan
 from fp3o.envs import make
 from fp3o.envs.interface import Episode, slot_seeds
 from fp3o.errors import UserError
+from fp3o.execution import choice as execution
+from fp3o.execution import cuda_graphs as graphs
+from fp3o.execution import gpu_policy as resident
+from fp3o.execution.allocator import no_garbage_collection
+from fp3o.execution.choice import Execution, place_to_act
+from fp3o.execution.compiler import compiled
+from fp3o.execution.gpu_policy import ResidentPolicy
+from fp3o.learner.randomness import Draws
+from fp3o.learner.state import named
+from fp3o.learner.step import Compiler
+from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
 from fp3o.networks.stacked import gate_inputs
+from fp3o.rollout.collector import Collector
+from fp3o.rollout.evaluation import Evaluator
+from fp3o.rollout.policy import Policy
 from fp3o.runs.interrupt import Interrupted
-from fp3o.training import execution, graphs, loop, resident
-from fp3o.training.allocator import no_garbage_collection
-from fp3o.training.compiling import compiled
-from fp3o.training.evaluate import Evaluator
-from fp3o.training.execution import Execution, place_to_act
-from fp3o.training.policy import Policy
-from fp3o.training.randomness import Draws
-from fp3o.training.resident import ResidentPolicy
-from fp3o.training.rollout import Collector
-from fp3o.training.state import named
-from fp3o.training.step import Compiler
-from fp3o.training.update import Learner
+from fp3o.training import loop
 
 SEEDS = (0, 1, 2)
 SPEAKER, SPREAD, REACHER = (

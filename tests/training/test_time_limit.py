@@ -13,9 +13,9 @@ from short_runs import tiny_plan
 from fp3o.config import Plan
 from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Snapshot, Transition, slot_seeds
+from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
-from fp3o.training.rollout import Collector
-from fp3o.training.update import Learner
+from fp3o.rollout.collector import Collector
 
 SEEDS = (0, 1)
 ROLLOUTS = 2

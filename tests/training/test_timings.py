@@ -10,7 +10,7 @@ from short_runs import tiny_plan
 
 from fp3o.runs import records
 from fp3o.training import loop
-from fp3o.training.timings import Timings
+from fp3o.training.callbacks.timings import Timings
 
 
 def test_every_iteration_is_timed(tmp_path: Path) -> None:

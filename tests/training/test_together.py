@@ -16,12 +16,13 @@ from torch import Tensor
 
 from fp3o.caches import Busy
 from fp3o.config.settings import Settings
+from fp3o.execution import compiler as compiling
+from fp3o.execution import together
+from fp3o.execution.call_signature import Inputs
+from fp3o.execution.choice import why_not_compiled
+from fp3o.execution.sources import described, read
+from fp3o.learner.randomness import Draws
 from fp3o.processes import command
-from fp3o.training import compiling, together
-from fp3o.training.execution import why_not_compiled
-from fp3o.training.inputs import Inputs
-from fp3o.training.randomness import Draws
-from fp3o.training.sources import described, read
 
 needs_compiler = pytest.mark.skipif(why_not_compiled() is not None, reason=str(why_not_compiled()))
 
@@ -143,7 +144,7 @@ def test_one_job_at_a_time_starts_processes(folder: Path, monkeypatch: pytest.Mo
         assert together._started(another) == []
     with ExitStack() as another:
         assert len(together._started(another)) == 1
-    assert commands == [command("fp3o.training.together")] * 3
+    assert commands == [command("fp3o.execution.together")] * 3
 
 
 class Enough(Exception):
@@ -182,7 +183,7 @@ def test_another_process_keeps_what_this_one_finds(folder: Path, monkeypatch: py
         return x + x
 
     source, _ = compiling.trace(Inputs(doubled, (torch.ones(3),)))
-    subprocess.run(command("fp3o.training.together"), input=described([source]), check=True)
+    subprocess.run(command("fp3o.execution.together"), input=described([source]), check=True)
     assert source.kept is not None
     assert source.kept.exists()
     monkeypatch.delattr(torch._inductor, "standalone_compile")

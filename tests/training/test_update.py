@@ -23,10 +23,10 @@ from fp3o.config.settings import Settings
 from fp3o.config.sharings import SHARINGS
 from fp3o.envs.interface import ActionSpec
 from fp3o.errors import UserError
-from fp3o.training.randomness import Draws
-from fp3o.training.samples import agent_rows, pack, unit_rows
-from fp3o.training.step import Kind, TurnData
-from fp3o.training.update import Learner
+from fp3o.learner.randomness import Draws
+from fp3o.learner.samples import agent_rows, pack, unit_rows
+from fp3o.learner.step import Kind, TurnData
+from fp3o.learner.update import Learner
 
 SEEDS = (3, 7, 1, 4, 9)
 

@@ -17,12 +17,12 @@ from torch import Tensor
 from fp3o.algorithms.turns import Rollout
 from fp3o.config.settings import Settings
 from fp3o.envs.interface import BatchEnv, Episode, Snapshot, show_in
+from fp3o.execution.gpu_policy import ResidentPolicy, Scan
+from fp3o.learner.randomness import generator
+from fp3o.learner.step import Compiler
+from fp3o.learner.update import EVALUATION_ROWS, Learner
 from fp3o.networks.actor import Distribution
-from fp3o.training.policy import Policy, noise_of, playable
-from fp3o.training.randomness import generator
-from fp3o.training.resident import ResidentPolicy, Scan
-from fp3o.training.step import Compiler
-from fp3o.training.update import EVALUATION_ROWS, Learner
+from fp3o.rollout.policy import Policy, noise_of, playable
 
 
 class Collected(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from fp3o.learner.optimiser import Moments
 from fp3o.networks.critic import Normaliser
-from fp3o.training.optimiser import Moments
 
 
 class Parameters(NamedTuple):

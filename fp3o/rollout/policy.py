@@ -11,8 +11,8 @@ from torch import Tensor
 
 from fp3o.envs.checks import all_finite
 from fp3o.envs.interface import ActionSpec, Snapshot
+from fp3o.learner.step import Compiler
 from fp3o.networks.actor import Actor, Owners
-from fp3o.training.step import Compiler
 
 
 class Policy:

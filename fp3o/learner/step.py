@@ -15,13 +15,13 @@ from torch import Tensor
 from fp3o.algorithms.objective import clip, clipped, clipped_product, coppo_joint, product_of, value_loss
 from fp3o.algorithms.turns import Rollout
 from fp3o.config.settings import Settings
+from fp3o.learner.optimiser import adam_, clip_factor, squared_norm
+from fp3o.learner.samples import pick, pick_available, pick_first, unpack, unpack_targets
+from fp3o.learner.state import LearnerState, Parameters
 from fp3o.networks.actor import Actor, Owners
 from fp3o.networks.critic import Critic
 from fp3o.networks.sharing import Sharing
 from fp3o.networks.stacked import collect
-from fp3o.training.optimiser import adam_, clip_factor, squared_norm
-from fp3o.training.samples import pick, pick_available, pick_first, unpack, unpack_targets
-from fp3o.training.state import LearnerState, Parameters
 
 Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
 First = TypeVar("First")

@@ -17,13 +17,10 @@ from fp3o.algorithms.advantage import gae, standardise
 from fp3o.algorithms.turns import Context, Rollout, Turn
 from fp3o.config.settings import Settings
 from fp3o.envs.interface import EnvSpec
-from fp3o.networks.actor import Actor, Distribution
-from fp3o.networks.critic import Critic
-from fp3o.networks.sharing import Sharing
-from fp3o.training.randomness import Draws, generator
-from fp3o.training.samples import agent_rows, pack, pick, pick_available, pick_first, unit_rows
-from fp3o.training.state import Parameters, clone, overwrite
-from fp3o.training.step import (
+from fp3o.learner.randomness import Draws, generator
+from fp3o.learner.samples import agent_rows, pack, pick, pick_available, pick_first, unit_rows
+from fp3o.learner.state import Parameters, clone, overwrite
+from fp3o.learner.step import (
     Compiler,
     Crew,
     Kind,
@@ -32,6 +29,9 @@ from fp3o.training.step import (
     TurnData,
     make_crew,
 )
+from fp3o.networks.actor import Actor, Distribution
+from fp3o.networks.critic import Critic
+from fp3o.networks.sharing import Sharing
 
 # Rows per agent in forward passes without gradient. A constant, so that results do not depend on a machine's memory.
 EVALUATION_ROWS = 4000

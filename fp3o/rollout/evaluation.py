@@ -22,14 +22,14 @@ from fp3o.envs.domains import OPTIONS
 from fp3o.envs.interface import BatchEnv, EnvSpec, Episode, show_in, slot_seeds
 from fp3o.errors import UserError
 from fp3o.fields import restored
+from fp3o.learner.randomness import generator
+from fp3o.learner.step import Compiler
+from fp3o.learner.update import networks
 from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
+from fp3o.rollout.policy import Policy, noise_of, playable
 from fp3o.runs import checkpoint, records
 from fp3o.runs.verify import read_verified
-from fp3o.training.policy import Policy, noise_of, playable
-from fp3o.training.randomness import generator
-from fp3o.training.step import Compiler
-from fp3o.training.update import networks
 
 Watch: TypeAlias = Callable[[BatchEnv, NDArray[Any] | None], None]
 MOST_LOST = 10  # episodes of a slot that the simulator may lose (a game that crashes) and start again

@@ -26,16 +26,16 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from fp3o.errors import UserError
+from fp3o.execution.allocator import no_garbage_collection
+from fp3o.execution.call_signature import Inputs, kind
+from fp3o.execution.check_against_eager import check_program
+from fp3o.execution.program_cache import OURS, SETTINGS, cache_folder, conditions, digest, load, making, nested
+from fp3o.execution.recalling import note, recalled
 from fp3o.runs.atomic import write_atomically
-from fp3o.training.allocator import no_garbage_collection
-from fp3o.training.comparing import check_program
-from fp3o.training.inputs import Inputs, kind
-from fp3o.training.program_cache import OURS, SETTINGS, cache_folder, conditions, digest, load, making, nested
-from fp3o.training.recalling import note, recalled
 
 Programs = dict[Any, Callable[..., Any]]
 POSTPONE: ContextVar[Callable[[Programs, Inputs], Any] | None] = ContextVar("POSTPONE", default=None)
-"""What `compiled` functions do at a first call instead of compiling and running (fp3o/training/together.py), in the
+"""What `compiled` functions do at a first call instead of compiling and running (fp3o/execution/together.py), in the
 thread that sets it."""
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from fp3o.execution.allocator import no_garbage_collection
+from fp3o.execution.call_signature import Inputs
+from fp3o.execution.check_against_eager import compared
+from fp3o.execution.program_cache import cache_folder, conditions, digest, load, nested, tell
 from fp3o.runs.atomic import write_atomically
-from fp3o.training.allocator import no_garbage_collection
-from fp3o.training.comparing import compared
-from fp3o.training.inputs import Inputs
-from fp3o.training.program_cache import cache_folder, conditions, digest, load, nested, tell
 
 STARTED, STARTING = time.time(), 30.0  # when this module was imported, and how long the process had been there at most
 

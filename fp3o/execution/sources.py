@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from fp3o.training.compiling import Source
+from fp3o.execution.compiler import Source
 
 
 def described(sources: list[Source]) -> bytes:

@@ -21,15 +21,15 @@ from fp3o.algorithms.turns import Rollout
 from fp3o.config import Plan
 from fp3o.envs.checks import processors
 from fp3o.errors import UserError
+from fp3o.execution.compiler import ahead_of_time, compiled, compiled_once
+from fp3o.execution.cuda_graphs import Replayed, beside, capture
+from fp3o.execution.driver import has_mps
+from fp3o.execution.gpu_policy import ResidentPolicy
+from fp3o.execution.together import together
+from fp3o.learner.state import clone, overwrite
+from fp3o.learner.step import Compiler, Crew, First, Kind, Second, Step, Stepper, StepStatistics, TurnData
 from fp3o.processes import has_c_compiler
-from fp3o.training.compiling import ahead_of_time, compiled, compiled_once
-from fp3o.training.driver import has_mps
-from fp3o.training.graphs import Replayed, beside, capture
-from fp3o.training.policy import Policy
-from fp3o.training.resident import ResidentPolicy
-from fp3o.training.state import clone, overwrite
-from fp3o.training.step import Compiler, Crew, First, Kind, Second, Step, Stepper, StepStatistics, TurnData
-from fp3o.training.together import together
+from fp3o.rollout.policy import Policy
 
 Mode = Literal["eager", "compiled", "graph"]
 ActsOn = Literal["cpu", "cuda", "cuda-compiled"]

@@ -1,6 +1,6 @@
 """Compile several programs at the same time: torch compiles in one thread of Python, so other processes help.
 
-`python -m fp3o.training.together` is such a process: it reads from its standard input what to compile, and compiles
+`python -m fp3o.execution.together` is such a process: it reads from its standard input what to compile, and compiles
 what no other process is compiling. The programs are kept in the cache, where the process that needs them finds them.
 """
 
@@ -24,12 +24,12 @@ from torch.utils import _pytree as pytree
 from fp3o import caches
 from fp3o.caches import Busy
 from fp3o.envs.checks import processors
+from fp3o.execution.call_signature import Inputs
+from fp3o.execution.compiler import POSTPONE, Programs, Source, make, trace
+from fp3o.execution.program_cache import cache_folder, nested
+from fp3o.execution.recalling import note
+from fp3o.execution.sources import described, read
 from fp3o.processes import command
-from fp3o.training.compiling import POSTPONE, Programs, Source, make, trace
-from fp3o.training.inputs import Inputs
-from fp3o.training.program_cache import cache_folder, nested
-from fp3o.training.recalling import note
-from fp3o.training.sources import described, read
 
 # 3s5z's four programs took 13, 9, 4 and 2 s on an H200 machine, and a process is ready after 4 s: the first is compiled
 # by this one, the second by another, and the others by a third.
@@ -118,7 +118,7 @@ def _started(held: contextlib.ExitStack) -> list[subprocess.Popen[bytes]]:
         held.enter_context(caches.making(folder / "locks" / "together", wait=False))
         while len(started) < count:
             how: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": quiet, "stderr": quiet}
-            started.append(subprocess.Popen(command("fp3o.training.together"), env=os.environ | THREADS, **how))
+            started.append(subprocess.Popen(command("fp3o.execution.together"), env=os.environ | THREADS, **how))
     return started
 
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from fp3o.config import Plan
 from fp3o.envs.interface import BatchEnv, Episode
 from fp3o.errors import UserError
+from fp3o.execution.choice import Execution
+from fp3o.learner.state import LearnerState
 from fp3o.runs import checkpoint, records
 from fp3o.runs.folder import RunFolder, now
 from fp3o.runs.records import CsvLog
-from fp3o.training.account import Account, machine_kind
-from fp3o.training.execution import Execution
-from fp3o.training.state import LearnerState
+from fp3o.training.run_stats import Account, machine_kind
 
 
 class Saved(NamedTuple):

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fp3o.envs.interface import Snapshot
+from fp3o.execution.cuda_graphs import beside, capture
+from fp3o.learner.step import Compiler
+from fp3o.learner.update import EVALUATION_ROWS
 from fp3o.networks.actor import Actor
 from fp3o.networks.critic import Critic
 from fp3o.networks.recurrent import scan
 from fp3o.networks.stacked import gate_inputs
-from fp3o.training.graphs import beside, capture
-from fp3o.training.policy import Policy
-from fp3o.training.step import Compiler
-from fp3o.training.update import EVALUATION_ROWS
+from fp3o.rollout.policy import Policy
 
 ALIGNMENT = 16  # bytes; more than any element needs
 # Numbers of a replica's rollout from which critics with GRUs compute at once; several times as many are in memory

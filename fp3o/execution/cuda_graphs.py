@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from fp3o.training.allocator import no_garbage_collection
+from fp3o.execution.allocator import no_garbage_collection
 
 WARM_UP_STEPS = 3  # before capture, as CUDA graphs need
 

@@ -1,0 +1,1 @@
+"""How training is computed: eagerly, compiled, or as CUDA graphs."""

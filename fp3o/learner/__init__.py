@@ -1,0 +1,1 @@
+"""Learning: tensors in, tensors out; no files, no compiler."""

@@ -1,0 +1,1 @@
+"""Policies that act: collecting rollouts, and evaluation."""
