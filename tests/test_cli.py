@@ -19,8 +19,8 @@ from run_files import run_document
 
 from fp3o import cli, config
 from fp3o.config import Cell, Plan, resolve
+from fp3o.config.domains import OPTIONS
 from fp3o.config.settings import Settings
-from fp3o.envs.domains import OPTIONS
 from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings

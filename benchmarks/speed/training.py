@@ -45,9 +45,9 @@ from update import (  # type: ignore[import-not-found]  # beside this file
 )
 
 from fp3o.config import Cell, resolve
+from fp3o.config.options import MamujocoOptions
 from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Transition
-from fp3o.envs.options import MamujocoOptions
 from fp3o.learner.update import Learner
 from fp3o.rollout.collector import Collector
 from fp3o.rollout.evaluation import Evaluator

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config import LARGEST_SEED, Cell
-from fp3o.envs.domains import OPTIONS
+from fp3o.config.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import restored, shown
 from fp3o.runs import layout, records, verify

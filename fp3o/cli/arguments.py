@@ -13,8 +13,8 @@ from typing import Annotated, Any, TypeAlias
 from tyro.conf import UseAppendAction, arg
 
 from fp3o import config
+from fp3o.config.domains import OPTIONS
 from fp3o.config.settings import Settings
-from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError, first_of
 from fp3o.fields import declared, meanings, shown
 from fp3o.plugins.loading import load_file

@@ -17,8 +17,8 @@ from tyro.extras import subcommand_cli_from_dict
 from fp3o.cli.arguments import load_imports
 from fp3o.cli.check_smac import check_smac
 from fp3o.cli.checks import check_algorithm, check_env, doctor
+from fp3o.cli.continue_ import continue_
 from fp3o.cli.evaluate import evaluate
-from fp3o.cli.go_on import continue_
 from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
 from fp3o.cli.render import render

@@ -8,8 +8,8 @@ from tyro.conf import Positional, arg
 
 from fp3o import config
 from fp3o.cli.arguments import Imports, shown_default
+from fp3o.config.domains import OPTIONS
 from fp3o.config.settings import Settings
-from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
 from fp3o.plugins.registry import ADDED, AddedAlgorithm

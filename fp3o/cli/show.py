@@ -12,7 +12,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 from fp3o import config
 from fp3o.cli.arguments import CELL_HELP, SEEDS_HELP, SUITE_HELP, Imports, Values
 from fp3o.cli.roots import Roots
-from fp3o.config.comments import comment_on
+from fp3o.config.provenance import comment_on
 from fp3o.fields import shown
 from fp3o.plugins.registry import ADDED
 from fp3o.runs import layout

@@ -23,7 +23,7 @@ from fp3o.cli.arguments import (
     find_local_modules,
 )
 from fp3o.cli.roots import Roots
-from fp3o.envs.domains import DOMAINS
+from fp3o.config.domains import DOMAINS
 from fp3o.execution import driver
 from fp3o.execution.allocator import no_garbage_collection
 from fp3o.runs import layout

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from fp3o.config.catalogue import algorithms, catalogue, domains, tasks, variant_settings, variants
 from fp3o.config.sharings import SHARINGS
-from fp3o.config.sources import algorithms, catalogue, domains, tasks, variant_settings, variants
 from fp3o.errors import UserError, unknown
 from fp3o.plugins.registry import ADDED
 

@@ -12,11 +12,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from fp3o.config.catalogue import catalogue, data_root, variant_settings
 from fp3o.config.cells import Cell
-from fp3o.config.resolution import Plan, resolve
+from fp3o.config.resolve import Plan, resolve
 from fp3o.config.saving import Saving
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds
-from fp3o.config.sources import catalogue, data_root, variant_settings
 from fp3o.config.tasks_schema import NAME
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError, unknown

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from fp3o.config.domains import OPTIONS
 from fp3o.config.settings import Settings
 from fp3o.config.sharings import SHARINGS
-from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Declared, declared, shown
 

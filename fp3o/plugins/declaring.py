@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
+from fp3o.config.catalogue import catalogue
+from fp3o.config.options import KNOWN_ENVIRONMENTS, KnownEnvironment, PettingzooOptions
 from fp3o.config.settings import Settings
-from fp3o.config.sources import catalogue
-from fp3o.envs.options import KNOWN_ENVIRONMENTS, KnownEnvironment, PettingzooOptions
 from fp3o.errors import UserError
 from fp3o.fields import Bounds, Scalar, declared
 from fp3o.plugins.loading import source_digest, source_file, text_digest

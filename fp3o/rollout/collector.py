@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
 from fp3o.config.settings import Settings
-from fp3o.envs.interface import BatchEnv, Episode, Snapshot, show_in
+from fp3o.envs.interface import BatchEnv, Episode, Snapshot
 from fp3o.execution.gpu_policy import ResidentPolicy, Scan
 from fp3o.learner.randomness import generator
 from fp3o.learner.step import Compiler
@@ -80,7 +80,7 @@ class Collector:
             available = (*agents, action.parameters)
             self._buffers["available"] = torch.ones(available, dtype=torch.bool, pin_memory=pinned)
         self._copied = [name for name in ("observation", "state", "available") if name in self._buffers]
-        show_in(env, self.policy.shown)
+        env.bind_output_buffers(self.policy.shown)
         # Views as NumPy arrays, time first: a small write takes a third of the time of a tensor's.
         self._frames = {name: x.numpy().swapaxes(0, 1) for name, x in self._buffers.items()}
         self.keep = np.zeros((self.replicas, self.slots), np.float32)  # 0: the step to come starts an episode

@@ -15,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 
 from fp3o.config import Cell
+from fp3o.config.domains import OPTIONS
 from fp3o.config.settings import settings_of
 from fp3o.envs import make
 from fp3o.envs.checks import processors
-from fp3o.envs.domains import OPTIONS
-from fp3o.envs.interface import BatchEnv, EnvSpec, Episode, show_in, slot_seeds
+from fp3o.envs.interface import BatchEnv, EnvSpec, Episode, slot_seeds
 from fp3o.errors import UserError
 from fp3o.fields import restored
 from fp3o.learner.randomness import generator
@@ -61,7 +61,7 @@ class Evaluator:
 
         self.env = environments(threads) if beside is None else beside.made(environments, threads)
         self.policy = policy(actor, replicas, episodes, compiler)
-        show_in(self.env, self.policy.shown)
+        self.env.bind_output_buffers(self.policy.shown)
 
     @torch.no_grad()
     def rehearse(self, trunks: torch.Tensor, heads: torch.Tensor, seeds: Sequence[int]) -> None:
@@ -143,11 +143,10 @@ class Background:
     evaluation that is not finite: its seed is marked as diverged, and stops learning, as soon as that is seen.
     """
 
-    def __init__(self, env: object, threads: int, policy: type[Policy]) -> None:
+    def __init__(self, env: BatchEnv, threads: int, policy: type[Policy]) -> None:
         """env: pays if it has `own_threads`; of a training on the battle engine evaluations take 2 % of the time.
         threads: of the simulators. policy: the type that acts."""
-        own_threads = getattr(env, "own_threads", False)
-        self.pays = own_threads and threads != 1 and processors() > 1
+        self.pays = env.own_threads and threads != 1 and processors() > 1
         self._warm = self._closed = False
         self._goes_on = threading.Event()
         self._goes_on.set()
@@ -233,7 +232,7 @@ class Trained(NamedTuple):
 
     cell: Cell
     options: Any
-    """Of the environments: the domain's dataclass of fp3o.envs.options."""
+    """Of the environments: the domain's dataclass of fp3o.config.options."""
     spec: EnvSpec
     actor: Actor
     trunks: torch.Tensor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fp3o.config.resolution import Plan
+from fp3o.config.catalogue import checkout
+from fp3o.config.resolve import Plan
 from fp3o.config.seeds import seeds_text
-from fp3o.config.sources import checkout
 from fp3o.config.suites import suite_names
 
 # Files of every finished run; run.json is written last. Some runs have final.csv too (see `verify.needed`).

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fp3o.config.resolution import digest_of
+from fp3o.config.resolve import digest_of
 from fp3o.errors import UserError
 from fp3o.runs import records, small
 

@@ -18,7 +18,7 @@ from fp3o import config
 from fp3o.algorithms import ALGORITHMS
 from fp3o.algorithms.turns import Context, Rollout, Turn
 from fp3o.config import SHARINGS, Artefact, Cell, Plan, algorithm_title, resolve
-from fp3o.envs.options import MamujocoOptions
+from fp3o.config.options import MamujocoOptions
 from fp3o.envs.smac.scenarios import SCENARIOS, Scenario
 from fp3o.errors import unknown
 from fp3o.networks.actor import HEAD_GAIN, STD_SCALE

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config import Cell, Change
-from fp3o.envs.domains import DOMAINS, RETURN, Metric, Reduction, Scoring
+from fp3o.config.domains import DOMAINS, RETURN, Metric, Reduction, Scoring
 from fp3o.errors import UserError
 from fp3o.runs import records
 from fp3o.runs.verify import RunId, read_tables, read_verified

@@ -18,8 +18,8 @@ import torch
 
 from fp3o.config import Plan, check_agents
 from fp3o.envs import make
-from fp3o.envs.ahead import compile_beside
 from fp3o.envs.interface import Episode, slot_seeds
+from fp3o.envs.native.ahead import compile_in_background
 from fp3o.errors import UserError
 from fp3o.execution import driver
 from fp3o.execution.allocator import no_garbage_collection, reuse_freed_memory
@@ -142,7 +142,7 @@ class BlockTrainer:
         """Compile what can be compiled before there is a rollout, then begin, or go on from the saved state."""
         WORK.tell = self.told.compiling
         if self.execution.mode == "graph":
-            compile_beside(self.env, self.plan.cell.domain, self.plan.cell.task)
+            compile_in_background(self.env, self.plan.cell.domain, self.plan.cell.task)
             self.learner.rehearse(self.collector.blank(), Draws(self.seeds, 0, self.learner.device))
         saved = self.files.open()
         if saved is None:

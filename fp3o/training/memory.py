@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from fp3o.config import Plan
-from fp3o.envs.domains import DOMAINS
+from fp3o.config.domains import DOMAINS
 from fp3o.envs.interface import EnvSpec
 from fp3o.errors import UserError
 from fp3o.learner.update import networks

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fp3o.envs.interface import BatchEnv
 from fp3o.runs.folder import now
 from fp3o.training.callbacks import PHASES
 from fp3o.training.memory import peak_mib
@@ -57,7 +58,7 @@ class Account:
         self.spent[phase] = self.spent.get(phase, 0.0) + seconds
         self.volatile["seconds"][phase] += seconds
 
-    def measure(self, env: object, device: str) -> None:
+    def measure(self, env: BatchEnv, device: str) -> None:
         """Update peak memory, and the note on restarted environments."""
         self.volatile["memory_mib"] = max(self.volatile["memory_mib"], round(peak_mib(), 1))
         if device == "cuda":
@@ -67,9 +68,9 @@ class Account:
             free, total = torch.cuda.mem_get_info()
             taken = round((total - free) / 2**20, 1)
             self.volatile["process_gpu_mib"] = max(self.volatile.get("process_gpu_mib", 0.0), taken)
-        if restarts := getattr(env, "restarts", 0):
+        if env.restarts:
             others = [note for note in self.volatile["notes"] if not note.endswith(RESTARTED)]
-            self.volatile["notes"] = [*others, f"{restarts} {RESTARTED}"]
+            self.volatile["notes"] = [*others, f"{env.restarts} {RESTARTED}"]
 
 
 def machine_kind() -> str:

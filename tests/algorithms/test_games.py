@@ -7,11 +7,11 @@ import pytest
 
 from fp3o.algorithms import ALGORITHMS
 from fp3o.config import Cell
+from fp3o.config.options import MatrixOptions
 from fp3o.config.settings import Settings
 from fp3o.envs import make
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.matrix import best_return
-from fp3o.envs.options import MatrixOptions
+from fp3o.envs.matrix.engine import best_return
 from fp3o.learner.randomness import Draws
 from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing

@@ -21,10 +21,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 # A change here is a change for every user: it belongs into CHANGELOG.md, and breaking ones need a new first number.
 SIGNATURES = """
 BatchEnv
+BatchEnv.bind_output_buffers(self, arrays: Mapping[str, NDArray[Any]]) -> None
 BatchEnv.close(self) -> None
+BatchEnv.has_kernels
 BatchEnv.identity(self) -> dict[str, Any]
 BatchEnv.load_state_dict(self, state: dict[str, NDArray[Any]]) -> None
+BatchEnv.own_threads
 BatchEnv.reset(self, seeds: Seeds) -> Snapshot
+BatchEnv.restarts
 BatchEnv.snapshot(self) -> Snapshot
 BatchEnv.state_dict(self) -> dict[str, NDArray[Any]]
 BatchEnv.step(self, actions: NDArray[Any]) -> Transition

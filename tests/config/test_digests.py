@@ -10,8 +10,8 @@ from typing import Annotated
 import pytest
 
 from fp3o.config import Cell, Change, Settings, changes, load_suite, resolve
-from fp3o.envs.domains import OPTIONS
-from fp3o.envs.options import MpeOptions
+from fp3o.config.domains import OPTIONS
+from fp3o.config.options import MpeOptions
 from fp3o.errors import UserError
 from fp3o.fields import AddedLater, Bounds, restored
 

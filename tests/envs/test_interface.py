@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from fp3o import config
+from fp3o.config.domains import OPTIONS
+from fp3o.config.options import MamujocoOptions, MatrixOptions, MpeOptions, SmacOptions
 from fp3o.envs import make
-from fp3o.envs.domains import OPTIONS
 from fp3o.envs.draws import uniform_draws
 from fp3o.envs.interface import BatchEnv, Snapshot, Transition, episode_generator, slot_seeds
-from fp3o.envs.matrix import GAMES
-from fp3o.envs.mpe import FLAVOURS, TASKS
-from fp3o.envs.options import MamujocoOptions, MatrixOptions, MpeOptions, SmacOptions
+from fp3o.envs.matrix.engine import GAMES
+from fp3o.envs.mpe.engine import FLAVOURS, TASKS
 from fp3o.errors import UserError
 
 ARRAYS: list[tuple[str, str, Any]] = [("matrix", task, MatrixOptions()) for task in GAMES]

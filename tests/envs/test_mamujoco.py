@@ -15,13 +15,13 @@ import pytest
 from mujoco import batch
 from numpy.typing import NDArray
 
+from fp3o.config.domains import OPTIONS, REVISIONS
+from fp3o.config.options import MamujocoOptions
 from fp3o.envs import checks
-from fp3o.envs.domains import OPTIONS, REVISIONS
 from fp3o.envs.interface import Transition, episode_generator, slot_seeds
 from fp3o.envs.mamujoco import MamujocoBatch, engine, make, models, task_names
 from fp3o.envs.mamujoco.bodies import find
 from fp3o.envs.mamujoco.kernels import run_slots
-from fp3o.envs.options import MamujocoOptions
 from fp3o.errors import UserError
 
 GOLDEN = Path(os.environ.get("FP3O_GOLDEN", Path(__file__).parents[1] / "data" / "golden")) / "envs" / "mamujoco"

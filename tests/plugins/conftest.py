@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fp3o.algorithms import ALGORITHMS
-from fp3o.envs.options import KNOWN_ENVIRONMENTS
+from fp3o.config.options import KNOWN_ENVIRONMENTS
 from fp3o.plugins import loading
 from fp3o.plugins.registry import ADDED
 

@@ -14,8 +14,8 @@ import torch
 from short_runs import documents, files, train
 
 from fp3o.config import Cell, Settings, algorithms, option_names, resolve, setting_names
+from fp3o.config.domains import OPTIONS
 from fp3o.envs import make
-from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.execution.choice import PairedStepper
 from fp3o.fields import Declared, declared

@@ -12,7 +12,7 @@ import pytest
 from short_runs import tiny_plan
 
 from fp3o.config import Cell, resolve
-from fp3o.envs.domains import Metric
+from fp3o.config.domains import Metric
 from fp3o.errors import UserError
 from fp3o.execution.program_cache import WORK
 from fp3o.progress import Bar

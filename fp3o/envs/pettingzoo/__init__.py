@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fp3o.config.options import KNOWN_ENVIRONMENTS, PettingzooOptions
 from fp3o.envs.interface import BatchEnv
-from fp3o.envs.options import KNOWN_ENVIRONMENTS, PettingzooOptions
 from fp3o.envs.pettingzoo.check import Report, check
 from fp3o.envs.pettingzoo.engine import PettingzooBatch
 from fp3o.errors import UserError

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 
-from fp3o.envs.options import KNOWN_ENVIRONMENTS
+from fp3o.config.options import KNOWN_ENVIRONMENTS
 from fp3o.envs.pettingzoo.child import Child
 from fp3o.envs.pettingzoo.factory import located, parse_arguments
 from fp3o.plugins.registry import ADDED

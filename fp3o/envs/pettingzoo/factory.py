@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fp3o.envs.options import KNOWN_ENVIRONMENTS
+from fp3o.config.options import KNOWN_ENVIRONMENTS
 from fp3o.envs.pettingzoo.spaces import Unfit
 from fp3o.errors import UserError
 from fp3o.plugins.loading import load_file

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from fp3o.envs.domains import Metric
+    from fp3o.config.domains import Metric
     from fp3o.runs.records import Value
 
 Record: TypeAlias = Mapping[str, "Value"]

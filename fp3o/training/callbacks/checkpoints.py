@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fp3o.config import Plan, parse_seeds, seeds_text
-from fp3o.envs.domains import DOMAINS
+from fp3o.config.domains import DOMAINS
 from fp3o.runs import checkpoint
 from fp3o.runs.atomic import disk_errors, write_atomically
 from fp3o.training.callbacks import SCORE_COLUMNS, Record, episode_means

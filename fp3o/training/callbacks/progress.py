@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from fp3o.config import Plan, seeds_text
-from fp3o.envs.domains import DOMAINS, Metric
+from fp3o.config.domains import DOMAINS, Metric
 from fp3o.progress import Bar
 from fp3o.training.callbacks import SCORE_COLUMNS, Callback, Record, episode_means
 

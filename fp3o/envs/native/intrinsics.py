@@ -6,7 +6,7 @@ from typing import Any
 
 import numba.extending
 
-from fp3o.envs.ranges import INTEGER, arrays, ir, types
+from fp3o.envs.native.ranges import INTEGER, arrays, ir, types
 
 
 def _atomic(operation: str) -> Any:

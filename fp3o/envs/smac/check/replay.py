@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac.battle import Steering
+from fp3o.envs.smac.check.recording import Recording
+from fp3o.envs.smac.check.resuming import Resuming, foe_distances
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.layouts import NO_OP, STOP, Array
-from fp3o.envs.smac.recording import Recording
-from fp3o.envs.smac.resuming import Resuming, foe_distances
 from fp3o.envs.smac.scenarios import SCENARIOS
 from fp3o.envs.smac.unit_states import UnitStates
 from fp3o.errors import UserError

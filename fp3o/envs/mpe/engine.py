@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.options import MpeOptions
 from fp3o.envs.array_engine import ArrayEngine, Outcome
 from fp3o.envs.checks import checked_choices
 from fp3o.envs.interface import ActionSpec, BatchEnv, Bools, Doubles, EnvSpec, Snapshot
-from fp3o.envs.options import MpeOptions
 from fp3o.errors import unknown
 
 HORIZON = 25

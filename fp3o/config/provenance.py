@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from fp3o.config.sources import data_root
+from fp3o.config.catalogue import data_root
 from fp3o.config.yaml_files import LOADER
 
 

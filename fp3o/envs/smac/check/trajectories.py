@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.stats
 
+from fp3o.envs.smac.check.recording import Recording, as_the_game_tells
+from fp3o.envs.smac.check.replay import HORIZON, Errors, Replay, engine_options, pieces_of
 from fp3o.envs.smac.layouts import Array
-from fp3o.envs.smac.recording import Recording, as_the_game_tells
-from fp3o.envs.smac.replay import HORIZON, Errors, Replay, engine_options, pieces_of
 from fp3o.errors import UserError
 
 

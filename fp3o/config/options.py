@@ -1,4 +1,4 @@
-"""Options of each domain's environments; fp3o/envs/domains.py has everything else about a domain.
+"""Options of each domain's environments; fp3o/config/domains.py has everything else about a domain.
 
 Kept apart from the simulators, so that they can be checked and hashed without importing MuJoCo or numba.
 """

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 from math import isqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fp3o.config.catalogue import catalogue, variant_settings
 from fp3o.config.cells import Cell
 from fp3o.config.differences import Change, changes
+from fp3o.config.domains import DOMAINS, OPTIONS, revision
+from fp3o.config.options import KNOWN_ENVIRONMENTS, PettingzooOptions
 from fp3o.config.settings import Settings, settings_of
-from fp3o.config.sources import catalogue, variant_settings
-from fp3o.envs.domains import DOMAINS, OPTIONS, revision
-from fp3o.envs.options import KNOWN_ENVIRONMENTS, PettingzooOptions
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar, declared, hashed
 from fp3o.plugins import registry
@@ -41,7 +41,7 @@ class Plan:
     cell: Cell
     settings: Settings
     options: Any
-    """Options of the cell's domain: a dataclass of fp3o.envs.options."""
+    """Options of the cell's domain: a dataclass of fp3o.config.options."""
     protocol: int
     """Version of the training code's numbers (`PROTOCOL`)."""
     revision: int

@@ -12,10 +12,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.options import MatrixOptions
 from fp3o.envs.array_engine import ArrayEngine, Outcome
 from fp3o.envs.checks import checked_choices, checked_reals
 from fp3o.envs.interface import ActionSpec, BatchEnv, Bools, Doubles, EnvSpec, Snapshot
-from fp3o.envs.options import MatrixOptions
 from fp3o.errors import UserError, unknown
 
 END = -1

@@ -25,7 +25,7 @@ from numba.core import cgutils
 from numpy.typing import NDArray
 
 from fp3o.caches import making
-from fp3o.envs.compiled import UNCOUNTED, cache_of
+from fp3o.envs.native.compiled import UNCOUNTED, cache_of
 
 Record = Any  # in kernels: its fields are attributes
 Records = Any  # an array of them

@@ -21,9 +21,9 @@ import numpy as np
 
 from fp3o.envs.interface import Seeds
 from fp3o.envs.smac.battle import BEAM, BLAST, DIRECT, MISSILE, Rules
+from fp3o.envs.smac.check.recording import Recording
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.layouts import ATTACK, MAP_SIZE, NO_OP, Array
-from fp3o.envs.smac.recording import Recording
 from fp3o.envs.smac.units import LOOPS_PER_STEP
 
 STILL = 0.05  # cells per step below which a displacement says nothing about a side, …

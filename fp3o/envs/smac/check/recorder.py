@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fp3o.envs.interface import Seeds, Transition
+from fp3o.envs.smac.check.playing import Battlefield, Player, lost_battles, play, units_of
+from fp3o.envs.smac.check.recording import UNIT_TYPES, Recording, outcomes_of
 from fp3o.envs.smac.layouts import Array
-from fp3o.envs.smac.playing import Battlefield, Player, lost_battles, play, units_of
-from fp3o.envs.smac.recording import UNIT_TYPES, Recording, outcomes_of
 from fp3o.envs.smac.unit_states import UnitStates
 
 

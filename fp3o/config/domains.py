@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from fp3o.envs.options import MamujocoOptions, MatrixOptions, MpeOptions, PettingzooOptions, SmacOptions
+from fp3o.config.options import MamujocoOptions, MatrixOptions, MpeOptions, PettingzooOptions, SmacOptions
 
 Metric = Literal["return", "return_per_agent", "win_rate"]
 Reduction = Literal["final", "last-10-mean", "last-10-median"]
@@ -59,7 +59,7 @@ class Domain:
 
     title: str
     options: type[Any]
-    """The dataclass of fp3o.envs.options."""
+    """The dataclass of fp3o.config.options."""
     revision: int
     """Version of the engine's numbers, part of every run's digest. Raised by hand when they change; a test per engine
     compares them with pinned ones."""

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.envs.checks import processors
-from fp3o.envs.compiled import inner
-from fp3o.envs.intrinsics import add, call, exchange, give_way, look, put
-from fp3o.envs.ranges import Kernel, Ranges, read, types
+from fp3o.envs.native.compiled import inner
+from fp3o.envs.native.intrinsics import add, call, exchange, give_way, look, put
+from fp3o.envs.native.ranges import Kernel, Ranges, read, types
 
 # Places in the pool's memory, in bytes; numbers that several threads write have cache lines of their own.
 LEFT = 0

@@ -13,7 +13,7 @@ import numpy as np
 from fp3o.algorithms import ALGORITHMS
 from fp3o.algorithms.turns import Context, Turn
 from fp3o.config import SHARINGS, Cell, algorithms, resolve
-from fp3o.envs.matrix import best_return
+from fp3o.envs.matrix.engine import best_return
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar
 from fp3o.plugins.loading import load_file

@@ -15,18 +15,18 @@ import numpy as np
 import fp3o
 from fp3o.api.run import Run
 from fp3o.config import Cell
+from fp3o.config.options import SmacOptions
 from fp3o.envs import make
 from fp3o.envs.interface import Bools, Episode, slot_seeds
-from fp3o.envs.options import SmacOptions
+from fp3o.envs.smac.check.playing import Battlefield, Player, ScriptPlayer, play
+from fp3o.envs.smac.check.recorder import Recorder, first_battles, join
+from fp3o.envs.smac.check.recording import Recording, write
+from fp3o.envs.smac.check.replay import HORIZON
+from fp3o.envs.smac.check.scripts import SCRIPTS, scripts_of
+from fp3o.envs.smac.check.trajectories import Comparison, compare
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.layouts import Array
-from fp3o.envs.smac.playing import Battlefield, Player, ScriptPlayer, play
-from fp3o.envs.smac.recorder import Recorder, first_battles, join
-from fp3o.envs.smac.recording import Recording, write
-from fp3o.envs.smac.replay import HORIZON
-from fp3o.envs.smac.scripts import SCRIPTS, scripts_of
 from fp3o.envs.smac.starcraft2 import StarCraft2Battles
-from fp3o.envs.smac.trajectories import Comparison, compare
 from fp3o.fields import restored
 from fp3o.runs.atomic import write_atomically
 from fp3o.statistics.intervals import wilson
@@ -156,9 +156,9 @@ class Check:
     def _entry(self, entrant: Entrant, envs: dict[int, Battlefield]) -> Entry:
         results, recordings = [], {}
         for backend, (number, env) in zip(self.backends, envs.items(), strict=True):
-            died = getattr(env, "restarts", 0)
+            died = env.restarts
             episodes, recording = self._battles(entrant, env)
-            results.append(self._result(entrant, backend, number, episodes, getattr(env, "restarts", 0) - died))
+            results.append(self._result(entrant, backend, number, episodes, env.restarts - died))
             if recording is not None and self.record is not None:
                 recordings[backend] = recording
                 self.recordings.append(recording_name(entrant, backend))

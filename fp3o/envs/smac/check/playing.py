@@ -9,9 +9,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fp3o.envs.interface import Bools, Episode, Seeds, Transition
+from fp3o.envs.smac.check.scripts import Script, Sight, sight_of
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.layouts import Array
-from fp3o.envs.smac.scripts import Script, Sight, sight_of
 from fp3o.envs.smac.starcraft2 import StarCraft2Battles
 from fp3o.envs.smac.unit_states import UnitStates
 from fp3o.errors import UserError

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fp3o.config.domains import OPTIONS
 from fp3o.config.settings import settings_of
 from fp3o.config.tasks_schema import NAME, check_tasks
 from fp3o.config.yaml_files import read_yaml
-from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import Scalar, declared
 from fp3o.plugins.loading import load_installed
