@@ -3,8 +3,8 @@
     epochs: Annotated[int, Bounds(1, 10_000)] = 5
     "Passes over the rollout per turn (paper: ppo epochs)."
 
-The annotation holds the type or the choices, the bounds, the algorithms that read it, the setting its default derives
-from and whether older digests contain it; the string below is its meaning and source. Parsing, checks, digests,
+The annotation holds the type or the choices, the bounds, the setting its default derives from and whether older digests
+contain it; the string below is its meaning and source. Parsing, checks, digests,
 `--help` and `fp3o list settings` are derived from the declaration.
 """
 
@@ -38,17 +38,6 @@ class Bounds:
 
     def __str__(self) -> str:
         return f"{self.least:g} … {self.greatest:g}"
-
-
-@dataclass(frozen=True)
-class ReadBy:
-    """The only algorithms that read a setting. For others, setting it is an error, and their digests leave it out."""
-
-    algorithms: tuple[str, ...]
-
-
-def read_by(*algorithms: str) -> ReadBy:
-    return ReadBy(algorithms)
 
 
 @dataclass(frozen=True)
@@ -89,8 +78,6 @@ class Declared:
     default: Any
     choices: tuple[str, ...] = ()
     bounds: Bounds | None = None
-    readers: tuple[str, ...] = ()
-    """Algorithms that read it; empty: all of them."""
     follows: Follows | None = None
     added_later: AddedLater | None = None
     read_with: ReadWith | None = None
@@ -172,14 +159,12 @@ def _declared(name: str, hint: Any, default: object) -> Declared:
     annotations = getattr(hint, "__metadata__", ())
     plain = get_args(hint)[0] if annotations else hint
     choices = get_args(plain) if get_origin(plain) is Literal else ()
-    readers = _first(annotations, ReadBy)
     return Declared(
         name,
         str if choices else plain,
         default,
         choices,
         _first(annotations, Bounds),
-        readers.algorithms if readers else (),
         _first(annotations, Follows),
         _first(annotations, AddedLater),
         _first(annotations, ReadWith),

@@ -20,7 +20,7 @@ from run_files import run_document
 from fp3o import cli, config
 from fp3o.config import Cell, Plan, resolve
 from fp3o.config.domains import OPTIONS
-from fp3o.config.settings import Settings
+from fp3o.config.settings import Settings, every_setting
 from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
@@ -426,12 +426,12 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_setting_and_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
-    kinds: tuple[type[Any], ...] = (Settings, *OPTIONS.values())
-    for kind in kinds:
+    for kind in (Settings, *OPTIONS.values()):
         for name in declared(kind):
             assert meanings(kind).get(name), f"{kind.__name__}.{name} has no text"
     assert call("train", "--help") == 0
     shown = capsys.readouterr().out
+    kinds: tuple[type[Any], ...] = (every_setting(), *OPTIONS.values())
     for kind in kinds:
         for name in declared(kind):
             assert f"• {name} (" in shown

@@ -1,17 +1,20 @@
-"""The algorithms, by the name cells use. A new one is a generator of turns (`turns.py`) and a line here."""
+"""The algorithms. Each module declares its own with `@algorithm`; importing this package imports them all.
+
+`fp3o list` and Snakemake read the declarations, so modules with algorithms import torch inside functions.
+"""
 
 from __future__ import annotations
 
-from fp3o.algorithms.full_pipeline import fp3o
-from fp3o.algorithms.sequential import a2po, happo
-from fp3o.algorithms.simultaneous import coppo, ppo
-from fp3o.algorithms.turns import Algorithm
+import importlib
+import pkgutil
 
-ALGORITHMS: dict[str, Algorithm] = {
-    "fp3o": Algorithm(fp3o),
-    "mappo": Algorithm(ppo),
-    "ippo": Algorithm(ppo, critic_input="observation"),
-    "happo": Algorithm(happo),
-    "a2po": Algorithm(a2po),
-    "coppo": Algorithm(coppo),
-}
+from fp3o.registry import ALGORITHMS
+
+__all__ = ["ALGORITHMS"]
+
+# What algorithms are made of; all other modules here are algorithms.
+PARTS = ("advantage", "objective", "turn_checks", "turns")
+
+for _module in pkgutil.iter_modules(__path__):
+    if _module.name not in PARTS:
+        importlib.import_module(f"{__name__}.{_module.name}")

@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+from fp3o.algorithms.turns import CLIP_OTHERS, Context, Turn
+from fp3o.config.declare import algorithm
+from fp3o.registry import Setting
 
-from fp3o.algorithms.advantage import gae, standardise
-from fp3o.algorithms.objective import product
-from fp3o.algorithms.turns import Context, Turn
+if TYPE_CHECKING:
+    from torch import Tensor
 
+AGENT_ORDER = Setting(
+    "random",
+    "Sequential algorithms: who learns first. HAPPO random; A2PO semi-greedy.",
+    choices=("random", "greedy", "semi-greedy", "fixed"),
+)
 NEAR_LINEAR_WEIGHT = 0.5  # A2PO's near-linear clip schedule: from about ε/2 for the first agent to ε for the last
 
 
+@algorithm(
+    "happo",
+    colour="#0072B2",
+    settings={
+        "agent_order": AGENT_ORDER,
+        "happo_before": Setting(
+            "turn",
+            "HAPPO's factor under sharing: against the policy just before the turn (code) or the rollout policy.",
+            choices=("turn", "rollout"),
+        ),
+    },
+)
 def happo(context: Context) -> Iterator[Turn]:
     """One agent per turn, in random order; its advantage is weighted by the ratios of the agents updated before it."""
+    import torch
+
+    from fp3o.algorithms.objective import product
+
     settings = context.settings
     agents = context.advantage.shape[-1]
     ranks = update_order(context)
@@ -32,6 +54,40 @@ def happo(context: Context) -> Iterator[Turn]:
             before = after
 
 
+A2PO = {
+    "agent_order": AGENT_ORDER,
+    "clip_others": CLIP_OTHERS,
+    "blocks": Setting(
+        0, "A2PO: number of blocks the order is cut into; 0 = one agent per block.", least=0, greatest=1000
+    ),
+    "cumulative_blocks": Setting(
+        False,
+        "A2PO under shared parameters: stage s trains on the union of blocks 1…s, epochs divided by blocks (its code).",
+    ),
+    "adaptive_clip": Setting(
+        "constant",
+        "A2PO: ε per turn: constant, near-linear in the order (MAMuJoCo, MPE), or from the others' ratios "
+        '("rp", SMAC).',
+        choices=("constant", "linear", "product"),
+    ),
+    "two_stage": Setting(False, "A2PO: an extra critic-only pass before each pass of actor and critic."),
+    "corrected_targets": Setting(
+        True,
+        "A2PO: critic targets from the corrected advantages too (the released option has no effect by mistake).",
+    ),
+    "trace": Setting(True, "A2PO: preceding-agent off-policy correction of the advantage."),
+}
+
+
+def _check(settings: Any, sharing: str, agents: int) -> str:
+    if settings.cumulative_blocks and sharing != "full":
+        return "cumulative_blocks = true needs one policy for all agents; allowed: sharing full"
+    if agents and settings.blocks > agents:
+        return f"blocks = {settings.blocks} for {agents} agents is not allowed; allowed: 0 … {agents}"
+    return ""
+
+
+@algorithm("a2po", colour="#E69F00", settings=A2PO, check=_check)
 def a2po(context: Context) -> Iterator[Turn]:
     """Agent-by-agent policy optimisation: semi-greedy order of agents, advantages corrected for the agents already
     updated, and the clipped product of their current ratios as the weight.
@@ -40,6 +96,8 @@ def a2po(context: Context) -> Iterator[Turn]:
     under shared parameters) the loops are exchanged: in every epoch one turn per block, in which the agents of this and
     all preceding blocks learn, weighted by all other agents.
     """
+    import torch
+
     settings = context.settings
     replicas, _, _, agents = context.advantage.shape
     blocks = settings.blocks or agents
@@ -81,6 +139,8 @@ def update_order(context: Context, advantage: Tensor | None = None) -> Tensor:
 
     greedy: by descending mean |Â/V|. semi-greedy: alternately the greedy choice among those left and a random one.
     """
+    import torch
+
     replicas, _, _, agents = context.advantage.shape
     kind = context.settings.agent_order
     if kind == "fixed":
@@ -113,6 +173,11 @@ def _corrected(
 
     inside, others: [R, A] bool, the block's agents and the agents whose updates are corrected for.
     """
+    import torch
+
+    from fp3o.algorithms.advantage import gae, standardise
+    from fp3o.algorithms.objective import product
+
     settings, rollout = context.settings, context.rollout
     # The product of the others' ratios without the agent's own, subtracted in log space.
     total = (log_ratio * others[:, None, None]).sum(-1, keepdim=True)
@@ -130,6 +195,8 @@ def _clip_range(context: Context, position: Tensor, log_ratio: Tensor) -> Tensor
     constant; linear: growing with the place in the order; product ("rp" in A2PO's code): smaller where the ratios of
     the agent and of those after it are far from 1.
     """
+    import torch
+
     settings = context.settings
     agents = position.shape[1]
     if settings.adaptive_clip == "constant":

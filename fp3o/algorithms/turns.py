@@ -6,13 +6,25 @@ N environment, A agent (K: the agents of a turn), O observation, S critic input,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fp3o.config.settings import Settings
+from fp3o.registry import Setting
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CLIP_OTHERS = Setting(
+    0.1,
+    "Clip of the product of the other agents' ratios: CoPPO's and double clip's ε₂, A2PO's ε_o (both repos: ε/2).",
+    least=1e-6,
+    greatest=1,
+    follows="clip",
+    share=0.5,
+)
+"""The setting `clip_others`, for algorithms that clip the factor of `Turn.others`."""
 
 
 class Rollout(NamedTuple):
@@ -83,11 +95,3 @@ class Context(NamedTuple):
     """uniform(*shape) → [R, *shape], each replica from its own generator."""
     snapshot: Callable[[], Callable[[Tensor], None]]
     """Copy the learner's state; the returned function sets the given replicas, [R] bool, back to that copy."""
-
-
-class Algorithm(NamedTuple):
-    """One entry of the registry."""
-
-    turns: Callable[[Context], Iterator[Turn]]
-    critic_input: Literal["state", "observation"] = "state"
-    """What each agent's critic sees: the environment's state, or the agent's own observation."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,8 +17,7 @@ from fp3o.config import SHARINGS, Cell, algorithms, resolve
 from fp3o.envs.matrix.engine import best_return
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar
-from fp3o.plugins.loading import load_file
-from fp3o.plugins.registry import ADDED
+from fp3o.registry import load_file
 from fp3o.runs import checkpoint, records
 from fp3o.runs.interrupt import Stopped
 from fp3o.training import loop
@@ -52,7 +52,7 @@ def name_of(text: str) -> str:
     file, _, name = text.rpartition(":") if ".py:" in text else (text, "", "")
     if file.endswith(".py"):
         load_file(file)
-        here = [key for key, one in ADDED.algorithms.items() if one.file == str(Path(file).resolve())]
+        here = [key for key, one in ALGORITHMS.items() if one.file == str(Path(file).resolve())]
         if not here:
             raise UserError(
                 f"{file} declares no algorithm; allowed: @fp3o.algorithm('name') above a generator of turns"
@@ -173,7 +173,7 @@ def _passes(name: str) -> Iterator[list[int]]:
             counted[-1] += turn.epochs if turn.go is None or bool(turn.go.any()) else 0
             yield turn
 
-    ALGORITHMS[name] = entry._replace(turns=counting)
+    ALGORITHMS[name] = replace(entry, turns=counting)
     try:
         yield counted
     finally:

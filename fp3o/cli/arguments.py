@@ -14,11 +14,10 @@ from tyro.conf import UseAppendAction, arg
 
 from fp3o import config
 from fp3o.config.domains import OPTIONS
-from fp3o.config.settings import Settings
+from fp3o.config.settings import Settings, settings_of
 from fp3o.errors import UserError, first_of
 from fp3o.fields import declared, meanings, shown
-from fp3o.plugins.loading import load_file
-from fp3o.plugins.registry import ADDED
+from fp3o.registry import ALGORITHMS, load_file
 
 CELL_HELP = "<domain>/<task>/<sharing>/<algorithm>[-<variant>], for example mamujoco/ant-2x4/partial/fp3o."
 SEEDS_HELP = "Numbers of the seeds: 0-4 (five), 3 (the one numbered 3) or 0-4,7; all are trained side by side."
@@ -66,15 +65,14 @@ def settings_help() -> str:
         if not name:
             lines.append("Other settings:")
             continue
-        only = f" Only {', '.join(fields[name].readers)}." if fields[name].readers else ""
-        lines.append(f"• {name} ({fields[name].allowed}): {texts[name]}{only}")
-    for name, added in ADDED.algorithms.items():
-        if added.meanings:
+        lines.append(f"• {name} ({fields[name].allowed}): {texts[name]}")
+    for name in config.algorithms():
+        own, fields = ALGORITHMS[name].own, declared(settings_of(name))
+        if own:
             lines.append(f"Settings of {name}:")
-        fields = declared(added.settings)
         lines += [
-            f"• {key} ({fields[key].allowed}; default {shown_default(fields[key].default)}): {text}"
-            for key, text in added.meanings.items()
+            f"• {key} ({fields[key].allowed}; default {shown_default(one.default)}): {one.meaning or f'Of {name}.'}"
+            for key, one in own.items()
         ]
     for domain, kind in OPTIONS.items():
         texts = meanings(kind)

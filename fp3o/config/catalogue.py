@@ -9,14 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fp3o import registry
 from fp3o.config.domains import OPTIONS
-from fp3o.config.settings import settings_of
+from fp3o.config.settings import every_setting, settings_of
 from fp3o.config.tasks_schema import NAME, check_tasks
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError
 from fp3o.fields import Scalar, declared
-from fp3o.plugins.loading import load_installed
-from fp3o.plugins.registry import ADDED
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # setup.py copies benchmarks/ and workflow/schemas/ here; the other files of a checkout are not installed.
@@ -52,16 +51,21 @@ def _checkout(current: str) -> Path | None:
 
 
 def catalogue() -> dict[str, Any]:
-    """benchmarks/tasks.yaml, checked (every key known, every value allowed), and what plug-ins add to it."""
-    load_installed()
+    """benchmarks/tasks.yaml, checked (every key known, every value allowed), with what else the registry holds."""
+    entries = registry.algorithms()
     content = _catalogue(data_root())
-    if not ADDED.algorithms and not ADDED.environments:
+    known = content["algorithms"]
+    algorithms = {name: {"settings": one.settings} for name, one in entries.items() if name not in known}
+    tasks = {
+        name: {"settings": one.settings, "options": one.options}
+        for name, one in registry.ENVIRONMENTS.items()
+        if one.file
+    }
+    if not algorithms and not tasks:
         return content
-    algorithms = {name: {"settings": one.values} for name, one in ADDED.algorithms.items()}
-    tasks = {name: {"settings": one.settings, "options": one.options} for name, one in ADDED.environments.items()}
     free = content["domains"]["pettingzoo"]
     domains = {**content["domains"], "pettingzoo": {**free, "tasks": {**(free["tasks"] or {}), **tasks}}}
-    return {**content, "domains": domains, "algorithms": {**content["algorithms"], **algorithms}}
+    return {**content, "domains": domains, "algorithms": {**known, **algorithms}}
 
 
 @cache
@@ -92,7 +96,7 @@ def variants(algorithm: str) -> dict[str, str]:
 
 
 EPOCHS = re.compile(r"([1-9]\d{0,3})-([1-9]\d{0,3})")
-"""Variants of FP3O that need no entry: `fp3o-8-7` makes 8 + 7 epochs."""
+"""Variants that need no entry, of algorithms with two kinds of epochs: `fp3o-8-7` makes 8 + 7."""
 
 
 def variant_settings(algorithm: str, variant: str) -> Mapping[str, Scalar] | None:
@@ -100,8 +104,8 @@ def variant_settings(algorithm: str, variant: str) -> Mapping[str, Scalar] | Non
     known = (catalogue()["variants"].get(algorithm) or {}).get(variant)
     if known is not None:
         return dict(known["settings"])
-    epochs = EPOCHS.fullmatch(variant) if algorithm == "fp3o" else None
-    if epochs:
+    epochs = EPOCHS.fullmatch(variant)
+    if epochs and "epochs_dependent" in declared(settings_of(algorithm)):
         return {"epochs": int(epochs[1]), "epochs_dependent": int(epochs[2])}
     for name in variants(algorithm):  # An entry, and what is spelt out behind it: mappo-10-epochs-clip-0.1.
         rest = _spelt(algorithm, variant.removeprefix(f"{name}-")) if variant.startswith(f"{name}-") else None
@@ -113,7 +117,8 @@ def variant_settings(algorithm: str, variant: str) -> Mapping[str, Scalar] | Non
 def _spelt(algorithm: str, variant: str) -> Mapping[str, Scalar] | None:
     """The settings that a variant's name spells out, `clip-0.1-epochs-5`; None where it does not. Such variants need no
     entry either: a suite's grids are made of them."""
-    names = {*declared(settings_of(algorithm)), *(name for kind in OPTIONS.values() for name in declared(kind))}
+    names = {*declared(every_setting()), *declared(settings_of(algorithm))}
+    names |= {name for kind in OPTIONS.values() for name in declared(kind)}
     values: dict[str, Scalar] = {}
     name = ""
     for word in variant.split("-") if NAME.fullmatch(variant) else ():

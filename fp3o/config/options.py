@@ -1,6 +1,6 @@
 """Options of each domain's environments; fp3o/config/domains.py has everything else about a domain.
 
-Kept apart from the simulators, so that they can be checked and hashed without importing MuJoCo or numba.
+Apart from the simulators, so that they can be checked and hashed without importing MuJoCo or numba.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class PettingzooOptions:
     """A user-supplied PettingZoo environment."""
 
     env: str = ""
-    """Import path `module:factory` of a function returning a PettingZoo ParallelEnv, or a name of KNOWN_ENVIRONMENTS;
-    empty: the task's name is such a name."""
+    """Import path `module:factory` of a function returning a PettingZoo ParallelEnv, or a name in the registry; empty:
+    the task's name is such a name."""
     reward: Literal["mean", "sum", "own"] = "mean"
     """What agents are trained on: the mean or sum over all agents of their rewards (cooperative), or each its own."""
     agent_id: bool = True
@@ -136,43 +136,6 @@ class PettingzooOptions:
     """Seconds after which a step or reset that has not come back counts as hanging."""
     env_args: Annotated[str, AddedLater("")] = ""
     """What the factory is called with: name=value,name=value (numbers, true, false, null or text), or a JSON object."""
-
-
-@dataclass(frozen=True)
-class KnownEnvironment:
-    """An environment of another package that can be used by name."""
-
-    factory: str
-    """`module:factory`."""
-    package: str
-    """Its name for pip."""
-    arguments: tuple[tuple[str, str | int | float | bool], ...] = ()
-    """Keyword arguments of the factory."""
-
-
-KNOWN_ENVIRONMENTS: dict[str, KnownEnvironment] = {
-    "simple-spread": KnownEnvironment("mpe2.simple_spread_v3:parallel_env", "mpe2"),
-    "simple-reference": KnownEnvironment("mpe2.simple_reference_v3:parallel_env", "mpe2"),
-    "simple-speaker-listener": KnownEnvironment("mpe2.simple_speaker_listener_v4:parallel_env", "mpe2"),
-    "multiwalker": KnownEnvironment("pettingzoo.sisl.multiwalker_v9:parallel_env", "pettingzoo[sisl]"),
-    "pursuit": KnownEnvironment("pettingzoo.sisl.pursuit_v5:parallel_env", "pettingzoo[sisl]"),
-    **{
-        f"mamujoco-{scenario.lower()}-{partition}": KnownEnvironment(
-            "gymnasium_robotics:mamujoco_v1.parallel_env",
-            "gymnasium-robotics",
-            (("scenario", scenario), ("agent_conf", partition)),
-        )
-        for scenario, partition in (
-            ("HalfCheetah", "6x1"),
-            ("HalfCheetah", "2x3"),
-            ("Ant", "2x4"),
-            ("Ant", "4x2"),
-            ("Walker2d", "2x3"),
-            ("Hopper", "3x1"),
-            ("Reacher", "2x1"),
-        )
-    },
-}
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from dataclasses import asdict, dataclass
 from math import isqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fp3o import registry
 from fp3o.config.catalogue import catalogue, variant_settings
 from fp3o.config.cells import Cell
 from fp3o.config.differences import Change, changes
 from fp3o.config.domains import DOMAINS, OPTIONS, revision
-from fp3o.config.options import KNOWN_ENVIRONMENTS, PettingzooOptions
+from fp3o.config.options import PettingzooOptions
 from fp3o.config.settings import Settings, settings_of
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar, declared, hashed
-from fp3o.plugins import registry
 
 if TYPE_CHECKING:
     from fp3o.config.suites import Suite
@@ -92,11 +92,7 @@ class _Layer:
 
 def setting_names(cell: Cell) -> tuple[str, ...]:
     """Settings the cell's algorithm reads, in the order of the dataclass."""
-    algorithm = cell.algorithm
-    added = registry.ADDED.algorithms.get(algorithm)
-    named = added.values if added else {}  # A plug-in that gives a value to others' setting reads it too.
-    fields = declared(settings_of(algorithm)).items()
-    return tuple(n for n, field in fields if not field.readers or algorithm in field.readers or n in named)
+    return tuple(declared(settings_of(cell.algorithm)))
 
 
 def option_names(domain: str) -> tuple[str, ...]:
@@ -161,7 +157,6 @@ def _layers(cell: Cell) -> list[_Layer]:
 def _merge(cell: Cell, layers: Iterable[_Layer]) -> tuple[dict[str, Scalar], dict[str, str]]:
     """The layers' values by name (later layers win), and the label of the layer each came from."""
     settings, options = declared(settings_of(cell.algorithm)), declared(OPTIONS[cell.domain])
-    readable = setting_names(cell)
     values: dict[str, Scalar] = {}
     sources: dict[str, str] = {}
     for layer in layers:
@@ -169,14 +164,13 @@ def _merge(cell: Cell, layers: Iterable[_Layer]) -> tuple[dict[str, Scalar], dic
             field = settings.get(key) or options.get(key)
             where = f"{cell.id} ({layer.label or 'tasks.yaml'})"
             if field is None:
-                raise unknown("setting", key, (*readable, *options), where)
-            if key in settings and key not in readable:
-                if not layer.label:
+                readers = registry.readers(key)
+                if readers and not layer.label:
                     continue  # tasks.yaml gives settings per task for all algorithms; each takes those it reads.
-                raise UserError(
-                    f"{where}: {key} is read only by {', '.join(field.readers)}; "
-                    f"allowed: {', '.join((*readable, *options))}"
-                )
+                if readers:
+                    allowed = ", ".join((*settings, *options))
+                    raise UserError(f"{where}: {key} is read only by {', '.join(readers)}; allowed: {allowed}")
+                raise unknown("setting", key, (*settings, *options), where)
             values[key] = field.parse(value, where)
             sources[key] = layer.label
     return values, sources
@@ -184,10 +178,11 @@ def _merge(cell: Cell, layers: Iterable[_Layer]) -> tuple[dict[str, Scalar], dic
 
 def _follow(cell: Cell, values: dict[str, Scalar], sources: dict[str, str]) -> None:
     """Add the derived defaults (`Follows`) of settings that no layer gives."""
-    for key in setting_names(cell):
-        follows = declared(settings_of(cell.algorithm))[key].follows
+    fields = declared(settings_of(cell.algorithm))
+    for key, field in fields.items():
+        follows = field.follows
         if follows is not None and key not in values:
-            led = values.get(follows.leader, getattr(Settings, follows.leader))
+            led = values.get(follows.leader, fields[follows.leader].default)
             assert isinstance(led, (int, float))
             values[key] = led * follows.share
             sources[key] = f"follows {follows.leader}"
@@ -223,28 +218,24 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
             f"minibatches = {settings.minibatches} does not divide the {pieces} {what} of a rollout; "
             f"allowed: {_divisors(pieces, settings.minibatches)}"
         )
-    read = setting_names(cell)
-    if "epochs_dependent" in read and settings.epochs_dependent == 0:
-        for key in ("double_clip", "matching_degree"):
-            if getattr(settings, key):
-                raise refuse(f"{key} = true needs the dependent step; allowed: epochs_dependent of 1 or more")
-    if "matching_degree" in read and settings.matching_degree and not settings.intermediate:
-        raise refuse("matching_degree = true compares intermediate policies; allowed: intermediate = true")
-    if "cumulative_blocks" in read and settings.cumulative_blocks and cell.sharing != "full":
-        raise refuse("cumulative_blocks = true needs one policy for all agents; allowed: sharing full")
+    _check_algorithm(cell, settings)
     # A user-supplied environment needs its import path; for those known by name the task's name is enough.
-    known = not isinstance(options, PettingzooOptions) or (options.env or cell.task) in KNOWN_ENVIRONMENTS
+    known = not isinstance(options, PettingzooOptions) or (options.env or cell.task) in registry.ENVIRONMENTS
     if not known and not re.fullmatch(r"[\w.]+:[\w.]+", options.env):
-        names = ", ".join(KNOWN_ENVIRONMENTS)
+        names = ", ".join(registry.ENVIRONMENTS)
         hint = "module:factory of a ParallelEnv, an environment of a plug-in (--import)"
         raise refuse(f"env = {options.env!r} is not allowed; allowed: {hint}, {names}")
 
 
 def check_agents(plan: Plan, agents: int) -> None:
     """UserError for settings that do not fit the number of agents, which only the environment knows."""
-    blocks = plan.settings.blocks
-    if "blocks" in setting_names(plan.cell) and blocks > agents:
-        raise UserError(f"{plan.cell.id}: blocks = {blocks} for {agents} agents is not allowed; allowed: 0 … {agents}")
+    _check_algorithm(plan.cell, plan.settings, agents)
+
+
+def _check_algorithm(cell: Cell, settings: Settings, agents: int = 0) -> None:
+    check = registry.algorithms()[cell.algorithm].check
+    if check is not None and (message := check(settings, cell.sharing, agents)):
+        raise UserError(f"{cell.id}: {message}")
 
 
 MOST_DIVISORS = 12

@@ -21,7 +21,7 @@ from fp3o.config.tasks_schema import NAME
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar, shown
-from fp3o.plugins.loading import load_file
+from fp3o.registry import load_file
 
 MOST_CELLS = 20_000  # Of all artefacts together; the paper's have 600.
 EVERY_CELL = "all"

@@ -71,7 +71,7 @@ class Learner:
     ) -> None:
         """compiler: for gradient steps. Everything else is done a few times per iteration and would not repay it."""
         self.spec, self.sharing, self.settings = spec, sharing, settings
-        self.turns, self.critic_input = ALGORITHMS[algorithm]
+        self.turns, self.critic_input = ALGORITHMS[algorithm].turns, ALGORITHMS[algorithm].critic_input
         self.device = torch.device(device)
         actor, critic = networks(spec, sharing, algorithm, settings)
         self.actor, self.critic = actor, critic

@@ -232,8 +232,10 @@ def _layers(weights: str) -> int:
 
 def _epochs(plan: Plan) -> str:
     """FP3O's two steps have epochs of their own."""
-    first, second = plan.settings.epochs, plan.settings.epochs_dependent
-    return f"{first} + {second} (FP3O)" if plan.cell.algorithm == "fp3o" else str(first)
+    settings = plan.settings
+    if plan.cell.algorithm == "fp3o":
+        return f"{settings.epochs} + {settings.epochs_dependent} (FP3O)"
+    return str(settings.epochs)
 
 
 def _neighbours(plan: Plan) -> int:

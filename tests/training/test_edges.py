@@ -13,8 +13,9 @@ import pytest
 import torch
 from short_runs import documents, files, train
 
-from fp3o.config import Cell, Settings, algorithms, option_names, resolve, setting_names
+from fp3o.config import Cell, algorithms, option_names, resolve, setting_names
 from fp3o.config.domains import OPTIONS
+from fp3o.config.settings import settings_of
 from fp3o.envs import make
 from fp3o.errors import UserError
 from fp3o.execution.choice import PairedStepper
@@ -55,7 +56,7 @@ def cases() -> list[Case]:
     for row in TINY:
         for algorithm in algorithms():
             cell = Cell.parse(f"{row}/full/{algorithm}")
-            fields = {**declared(Settings), **declared(OPTIONS[cell.domain])}
+            fields = {**declared(settings_of(algorithm)), **declared(OPTIONS[cell.domain])}
             names = (*setting_names(cell), *option_names(cell.domain))
             found += [(cell, name, value) for name in names for value in edges(fields[name])]
     return found

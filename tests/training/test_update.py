@@ -19,7 +19,6 @@ from torch import Tensor
 from fp3o.algorithms import ALGORITHMS
 from fp3o.algorithms.objective import value_loss
 from fp3o.algorithms.turns import Rollout, Turn
-from fp3o.config.settings import Settings
 from fp3o.config.sharings import SHARINGS
 from fp3o.envs.interface import ActionSpec
 from fp3o.errors import UserError
@@ -394,9 +393,7 @@ def test_a_gate_shut_by_infinity_is_the_same_alone_and_in_a_stack() -> None:
 
 @pytest.mark.parametrize("value_normalisation", [True, False])
 def test_value_normaliser_belongs_to_the_critics_owner(value_normalisation: bool) -> None:
-    settings = Settings(
-        **{**SETTINGS.__dict__, "value_normalisation": value_normalisation, "minibatches": 1, "epochs": 1}
-    )
+    settings = with_settings(value_normalisation=value_normalisation, minibatches=1, epochs=1)
     learner = make_learner("mappo", "none", settings)
     rollout = make_rollout(learner)
     context = learner.context(rollout, Draws((0,), 0))

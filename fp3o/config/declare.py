@@ -1,42 +1,24 @@
-"""`@fp3o.algorithm` and `@fp3o.environment`: register a user's function under a name that cells may then use."""
+"""`@fp3o.algorithm` and `@fp3o.environment`: put a function into the registry, under a name that cells may then use."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, make_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from fp3o.config.catalogue import catalogue
-from fp3o.config.options import KNOWN_ENVIRONMENTS, KnownEnvironment, PettingzooOptions
-from fp3o.config.settings import Settings
+from fp3o.config.options import PettingzooOptions
+from fp3o.config.settings import Settings, with_own
 from fp3o.errors import UserError
-from fp3o.fields import Bounds, Scalar, declared
-from fp3o.plugins.loading import source_digest, source_file, text_digest
-from fp3o.plugins.registry import ADDED, AddedAlgorithm, AddedEnvironment
+from fp3o.fields import Scalar, declared
+from fp3o.registry import ALGORITHMS, ENVIRONMENTS, Algorithm, Environment, Setting, algorithms
+from fp3o.source_files import source_digest, source_file, text_digest
 
-if TYPE_CHECKING:
-    from fp3o.algorithms.turns import Context, Turn
-
-    Turns = Callable[[Context], Iterator[Turn]]
-
+Turns: TypeAlias = Callable[[Any], Iterator[Any]]
 T = TypeVar("T", bound=Callable[..., Any])
 
 # For algorithms declared without a colour; none is the colour of an algorithm of the paper.
 COLOURS = ("#882255", "#332288", "#117733", "#999933", "#AA4499", "#6699CC", "#661100")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A setting that an algorithm brings along: read as `context.settings.<name>`, set by --set, part of the digest."""
-
-    default: Scalar
-    """A number, true or false, or a text; whole numbers stay whole."""
-    meaning: str = ""
-    """For --help and `fp3o list settings`."""
-    least: float = -1e38
-    greatest: float = 1e38
 
 
 def algorithm(
@@ -46,11 +28,13 @@ def algorithm(
     colour: str = "",
     settings: Mapping[str, Scalar | Setting] | None = None,
     critic_input: Literal["state", "observation"] = "state",
+    check: Callable[[Any, str, int], str] | None = None,
 ) -> Callable[[Turns], Turns]:
     """Make a generator of turns an algorithm: `@fp3o.algorithm("shy")` above `def shy(context): yield fp3o.Turn(5)`.
 
     name: as in cells; small letters, digits and '_'. title, colour (#rrggbb): in tables and figures. settings: values
     of settings that exist, and new ones of its own (`fp3o.Setting`). critic_input: what each agent's critic sees.
+    check: a function of settings, sharing and number of agents (0: not known yet) that says why they do not fit, or "".
     """
 
     def declare(turns: Turns) -> Turns:
@@ -63,16 +47,13 @@ def algorithm(
             raise UserError(f"{where}: critic_input {critic_input!r} is not allowed; allowed: state, observation")
         _check_turns(where, turns)
         file, digest = _source(where, turns)
-        _check_free(where, name, catalogue()["algorithms"], ADDED.algorithms, file)
-        values, kind, meanings = _settings(name, settings or {})
-        from fp3o.algorithms import ALGORITHMS
-        from fp3o.algorithms.turns import Algorithm
-        from fp3o.plugins.turns import checked
-
-        known = ADDED.algorithms.get(name)
-        chosen = colour or (known.colour if known else COLOURS[len(ADDED.algorithms) % len(COLOURS)])
-        ADDED.algorithms[name] = AddedAlgorithm(title or name.upper(), chosen, values, kind, meanings, file, digest)
-        ALGORITHMS[name] = Algorithm(checked(name, turns), critic_input)
+        known = (algorithms() if file else ALGORITHMS).get(name)
+        _check_free(where, name, known, file)
+        values, own = _settings(name, settings or {})
+        plugins = sum(bool(one.file) for one in ALGORITHMS.values())
+        chosen = colour or (known.colour if known else COLOURS[plugins % len(COLOURS)])
+        run = _checked(name, turns) if file else turns
+        ALGORITHMS[name] = Algorithm(run, title or name.upper(), chosen, values, own, critic_input, check, file, digest)
         return turns
 
     return declare
@@ -101,8 +82,7 @@ def environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> C
         if path is None:  # Worker processes import it from its file; a notebook has none.
             raise UserError(f"{where} stands in no file; put it into one and import that")
         file, digest = _source(where, factory)
-        others = {known for known in KNOWN_ENVIRONMENTS if known not in ADDED.environments}
-        _check_free(where, name, others, ADDED.environments, file)
+        _check_free(where, name, ENVIRONMENTS.get(name), file)
         fields, options = declared(Settings), declared(PettingzooOptions)
         parts: tuple[dict[str, Scalar], dict[str, Scalar]] = ({}, {})
         for key, value in (settings or {}).items():
@@ -113,11 +93,21 @@ def environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> C
         # A module of a package is imported by name, not by path, so that its relative imports work.
         module = factory.__module__ if "." in factory.__module__ else path
         location = f"{module}:{factory.__qualname__}"
-        ADDED.environments[name] = AddedEnvironment(location, *parts, file, digest)
-        KNOWN_ENVIRONMENTS[name] = KnownEnvironment(location, "")
+        ENVIRONMENTS[name] = Environment(location, settings=parts[0], options=parts[1], file=file, digest=digest)
         return factory
 
     return declare
+
+
+def _checked(name: str, turns: Turns) -> Turns:
+    """A user's generator, its turns checked while it runs."""
+
+    def run(context: Any) -> Iterator[Any]:
+        from fp3o.algorithms.turn_checks import checked  # imports torch
+
+        yield from checked(name, turns, context)
+
+    return run
 
 
 def _check_turns(where: str, turns: Any) -> None:
@@ -132,7 +122,12 @@ def _check_turns(where: str, turns: Any) -> None:
 
 
 def _source(where: str, thing: Any) -> tuple[str, str]:
-    """The file that defines a function or class ("a notebook" if none does), and the digest of its source."""
+    """The file that defines a function or class ("a notebook" if none does) and the digest of its source.
+
+    Both empty for the package's own: `PROTOCOL` stands for its source.
+    """
+    if thing.__module__.partition(".")[0] == "fp3o":
+        return "", ""
     file = source_file(thing)
     if file is not None:
         return str(file), source_digest(file)
@@ -142,40 +137,40 @@ def _source(where: str, thing: Any) -> tuple[str, str]:
         raise UserError(f"{where}: its source cannot be read, and it is part of every run's name") from None
 
 
-def _check_free(where: str, name: str, ours: Any, added: Mapping[str, Any], file: str) -> None:
-    """UserError if fp3o itself (`ours`) or another file (`added`) has the name; the same file may declare it again."""
-    if name in added:
-        if added[name].file != file:
-            raise UserError(f"{where} of {file} is taken already, by {added[name].file}; allowed: another name")
-    elif name in ours:
-        raise UserError(f"{where} of {file} is a name of fp3o itself; allowed: another name")
+def _check_free(where: str, name: str, known: Algorithm | Environment | None, file: str) -> None:
+    """UserError if fp3o itself or another file has the name; the same file may declare it again."""
+    if known is not None and known.file != file:
+        if not known.file:
+            raise UserError(f"{where} of {file} is a name of fp3o itself; allowed: another name")
+        raise UserError(f"{where} of {file} is taken already, by {known.file}; allowed: another name")
 
 
-def _settings(name: str, given: Mapping[str, Scalar | Setting]) -> tuple[dict[str, Scalar], type[Any], dict[str, str]]:
-    """Split what was given: values of existing settings, a Settings class with the new ones, the new ones' meanings."""
+def _settings(name: str, given: Mapping[str, Scalar | Setting]) -> tuple[dict[str, Scalar], dict[str, Setting]]:
+    """Split what was given: values of existing settings, and the algorithm's own settings.
+
+    Giving a value to a setting that only some algorithms of fp3o read makes it one of this algorithm's own, too.
+    """
     where = f"algorithm {name!r}"
-    known, options = declared(Settings), declared(PettingzooOptions)
-    values: dict[str, Scalar] = {}
-    new: list[tuple[str, Any, Any]] = []
-    meanings: dict[str, str] = {}
+    common, options = declared(Settings), declared(PettingzooOptions)
+    others = {key: one for entry in ALGORITHMS.values() if not entry.file for key, one in entry.own.items()}
+    own = {key: others[key] for key in given if key in others}
     for key, value in given.items():
         if not isinstance(value, Setting):
-            if key not in known:
-                new_one = f"fp3o.Setting({value!r}) for a new one"
-                raise UserError(f"{where}: unknown setting {key!r}; allowed: {new_one}, {', '.join(known)}")
-            values[key] = known[key].parse(value, where)
             continue
-        kind = type(value.default)
-        if key in known or key in options or not re.fullmatch(r"[a-z][a-z0-9_]*", key):
+        if key in common or key in options or not re.fullmatch(r"[a-z][a-z0-9_]*", key) or own.get(key, value) != value:
             raise UserError(f"{where}: {key!r} cannot be a new setting; allowed: small letters, digits, '_', not taken")
-        if kind not in (bool, int, float, str):
+        if type(value.default) not in (bool, int, float, str):
             raise UserError(f"{where}: {key} = {value.default!r} is not allowed; allowed: number, true, false, text")
-        bounds = (Bounds(value.least, value.greatest),) if kind in (int, float) else ()
-        new.append((key, Annotated[(kind, *bounds)] if bounds else kind, value.default))
-        meanings[key] = " ".join(value.meaning.split()) or f"Of {name}."
-    if not new:
-        return values, Settings, {}
-    settings = make_dataclass(f"SettingsOf_{name}", new, bases=(Settings,), frozen=True)
-    for key, _, default in new:
-        declared(settings)[key].parse(default, where)
-    return values, settings, meanings
+        own[key] = value
+    fields = declared(with_own(Settings, own))
+    for key in own:
+        fields[key].parse(own[key].default, where)
+    values: dict[str, Scalar] = {}
+    for key, value in given.items():
+        if isinstance(value, Setting):
+            continue
+        if key not in fields:
+            new_one = f"fp3o.Setting({value!r}) for a new one"
+            raise UserError(f"{where}: unknown setting {key!r}; allowed: {new_one}, {', '.join((*common, *others))}")
+        values[key] = fields[key].parse(value, where)
+    return values, own

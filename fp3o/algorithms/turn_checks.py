@@ -9,7 +9,8 @@ from torch import Tensor
 
 from fp3o.algorithms.turns import Context, Turn
 from fp3o.errors import UserError
-from fp3o.plugins.loading import failure, source_file
+from fp3o.registry import failure
+from fp3o.source_files import source_file
 
 # Axes of a turn's tensors. R: replicas (seeds), T: time, N: environments, A: agents, K: agents of the turn.
 AXES = {
@@ -26,28 +27,24 @@ TRUTHS = ("learners", "others", "go")  # must be boolean
 CHOICES = {"clip": ("own", "product", "joint"), "learn": ("both", "actor", "critic")}
 
 
-def checked(name: str, turns: Callable[[Context], Iterator[Turn]]) -> Callable[[Context], Iterator[Turn]]:
-    """The generator function, with checks: an exception in it, or a wrong turn, becomes a UserError."""
-    file = source_file(turns)
-
-    def run(context: Context) -> Iterator[Turn]:
-        generator, number = turns(context), 0
-        while True:
-            number += 1
-            try:
-                turn = next(generator)
-            except StopIteration:
-                break
-            except (UserError, torch.OutOfMemoryError):
-                raise
-            except Exception as error:
-                raise UserError(f"algorithm {name} fails before its turn {number}: {failure(error, file)}") from error
-            _check(f"algorithm {name}, turn {number}", turn, context)
-            yield turn
-        if number == 1:
-            raise UserError(f"algorithm {name} yields no turn; allowed: one or more per iteration")
-
-    return run
+def checked(name: str, turns: Callable[[Context], Iterator[Turn]], context: Context) -> Iterator[Turn]:
+    """The turns of an iteration; an exception in the generator, or a wrong turn, becomes a UserError."""
+    generator, number = turns(context), 0
+    while True:
+        number += 1
+        try:
+            turn = next(generator)
+        except StopIteration:
+            break
+        except (UserError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            said = failure(error, source_file(turns))
+            raise UserError(f"algorithm {name} fails before its turn {number}: {said}") from error
+        _check(f"algorithm {name}, turn {number}", turn, context)
+        yield turn
+    if number == 1:
+        raise UserError(f"algorithm {name} yields no turn; allowed: one or more per iteration")
 
 
 def _check(where: str, turn: object, context: Context) -> None:
