@@ -15,8 +15,8 @@ import inspect
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from fp3o.errors import UserError
 
@@ -150,12 +150,17 @@ _DECLARED: dict[type[Any], Mapping[str, Declared]] = {}
 def declared(kind: type[Any]) -> Mapping[str, Declared]:
     """The declarations of a dataclass's fields, by name and in their order."""
     if kind not in _DECLARED:
-        hints = get_type_hints(kind, include_extras=True)
-        _DECLARED[kind] = {f.name: _declared(f.name, hints[f.name], f.default) for f in fields(kind)}
+        base = kind.__base__
+        inherited = declared(base) if base and is_dataclass(base) else {}
+        hints = inspect.get_annotations(kind, eval_str=True)
+        defaults = {f.name: f.default for f in fields(kind)}
+        own = {name: declared_as(name, hint, defaults[name]) for name, hint in hints.items()}
+        _DECLARED[kind] = {**inherited, **own}
     return _DECLARED[kind]
 
 
-def _declared(name: str, hint: Any, default: object) -> Declared:
+def declared_as(name: str, hint: Any, default: object) -> Declared:
+    """The declaration of one field: its annotation taken apart."""
     annotations = getattr(hint, "__metadata__", ())
     plain = get_args(hint)[0] if annotations else hint
     choices = get_args(plain) if get_origin(plain) is Literal else ()

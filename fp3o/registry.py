@@ -42,7 +42,7 @@ class Setting:
     """Of a setting that runs were made without: the value that gives their results, and leaves their digests alone."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Algorithm:
     """A generator of turns and everything else there is to know about it."""
 
@@ -105,11 +105,13 @@ ENVIRONMENTS: dict[str, Environment] = {
     },
 }
 
+SHIPPED_ENVIRONMENTS = len(ENVIRONMENTS)
+
 
 def algorithms() -> Mapping[str, Algorithm]:
     """All declared algorithms, by name."""
-    importlib.import_module("fp3o.algorithms")
-    load_installed()
+    if _WAITING:
+        _load(_WAITING.pop())
     return ALGORITHMS
 
 
@@ -127,13 +129,13 @@ def digests(algorithm: str, environment: str) -> dict[str, str]:
 # --- Plug-ins -------------------------------------------------------------------------------------------------------
 
 _LOADED: dict[Path, tuple[str, ModuleType]] = {}  # by file: digest of the source that was run, module
-_WAITING = ["fp3o.plugins"]  # groups of entry points that are not loaded yet
+_WAITING = ["fp3o.plugins"]  # entry points to load at the first question; empty while they are, for plug-ins ask too
 
 
-def load_installed() -> None:
-    """Import the plug-ins of installed packages, once. One that fails is left out, with a line on stderr."""
-    # Emptied first: a plug-in that is loading may look up all names, which calls this function again.
-    for entry in metadata.entry_points(group=_WAITING.pop()) if _WAITING else ():
+def _load(group: str) -> None:
+    """Import the package's algorithms, then installed plug-ins. One that fails is left out, with a line on stderr."""
+    importlib.import_module("fp3o.algorithms")
+    for entry in metadata.entry_points(group=group):
         try:
             entry.load()
         except (Exception, SystemExit) as error:

@@ -20,7 +20,7 @@ from run_files import run_document
 from fp3o import cli, config
 from fp3o.config import Cell, Plan, resolve
 from fp3o.config.domains import OPTIONS
-from fp3o.config.settings import Settings, every_setting
+from fp3o.config.settings import Settings, every_field
 from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
@@ -425,15 +425,14 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(len(row) == 3 for row in smoke)
 
 
-def test_every_setting_and_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_field_and_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     for kind in (Settings, *OPTIONS.values()):
         for name in declared(kind):
             assert meanings(kind).get(name), f"{kind.__name__}.{name} has no text"
     assert call("train", "--help") == 0
     shown = capsys.readouterr().out
-    kinds: tuple[type[Any], ...] = (every_setting(), *OPTIONS.values())
-    for kind in kinds:
-        for name in declared(kind):
+    for fields in (every_field(), *map(declared, OPTIONS.values())):
+        for name in fields:
             assert f"• {name} (" in shown
 
 

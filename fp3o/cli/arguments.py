@@ -14,7 +14,7 @@ from tyro.conf import UseAppendAction, arg
 
 from fp3o import config
 from fp3o.config.domains import OPTIONS
-from fp3o.config.settings import Settings, settings_of
+from fp3o.config.settings import Settings, field_of
 from fp3o.errors import UserError, first_of
 from fp3o.fields import declared, meanings, shown
 from fp3o.registry import ALGORITHMS, load_file
@@ -67,11 +67,11 @@ def settings_help() -> str:
             continue
         lines.append(f"• {name} ({fields[name].allowed}): {texts[name]}")
     for name in config.algorithms():
-        own, fields = ALGORITHMS[name].own, declared(settings_of(name))
+        own = ALGORITHMS[name].own
         if own:
             lines.append(f"Settings of {name}:")
         lines += [
-            f"• {key} ({fields[key].allowed}; default {shown_default(one.default)}): {one.meaning or f'Of {name}.'}"
+            f"• {key} ({field_of(key, one).allowed}; default {shown_default(one.default)}): {one.meaning}"
             for key, one in own.items()
         ]
     for domain, kind in OPTIONS.items():

@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 from fp3o import config
 from fp3o.cli.arguments import Imports, shown_default
 from fp3o.config.domains import OPTIONS
-from fp3o.config.settings import Settings, settings_of
+from fp3o.config.settings import Settings, field_of
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
 from fp3o.registry import ALGORITHMS
@@ -61,9 +61,8 @@ def list_names(
             for field, text in zip(declared(kind).values(), meanings(kind).values(), strict=True)
         ]
         for algorithm in config.algorithms():
-            fields = declared(settings_of(algorithm))
             lines += [
-                (name, fields[name].allowed, shown_default(one.default), one.meaning or f"Of {algorithm}.")
+                (name, field_of(name, one).allowed, shown_default(one.default), one.meaning)
                 for name, one in ALGORITHMS[algorithm].own.items()
             ]
         lines = list(dict.fromkeys(lines))  # Some settings belong to several algorithms.

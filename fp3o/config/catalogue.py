@@ -11,7 +11,7 @@ from typing import Any
 
 from fp3o import registry
 from fp3o.config.domains import OPTIONS
-from fp3o.config.settings import every_setting, settings_of
+from fp3o.config.settings import own_settings, settings_of
 from fp3o.config.tasks_schema import NAME, check_tasks
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError
@@ -55,14 +55,14 @@ def catalogue() -> dict[str, Any]:
     entries = registry.algorithms()
     content = _catalogue(data_root())
     known = content["algorithms"]
+    if len(entries) == len(known) and len(registry.ENVIRONMENTS) == registry.SHIPPED_ENVIRONMENTS:
+        return content
     algorithms = {name: {"settings": one.settings} for name, one in entries.items() if name not in known}
     tasks = {
         name: {"settings": one.settings, "options": one.options}
         for name, one in registry.ENVIRONMENTS.items()
         if one.file
     }
-    if not algorithms and not tasks:
-        return content
     free = content["domains"]["pettingzoo"]
     domains = {**content["domains"], "pettingzoo": {**free, "tasks": {**(free["tasks"] or {}), **tasks}}}
     return {**content, "domains": domains, "algorithms": {**known, **algorithms}}
@@ -117,7 +117,7 @@ def variant_settings(algorithm: str, variant: str) -> Mapping[str, Scalar] | Non
 def _spelt(algorithm: str, variant: str) -> Mapping[str, Scalar] | None:
     """The settings that a variant's name spells out, `clip-0.1-epochs-5`; None where it does not. Such variants need no
     entry either: a suite's grids are made of them."""
-    names = {*declared(every_setting()), *declared(settings_of(algorithm))}
+    names = {*declared(settings_of(algorithm)), *own_settings()}
     names |= {name for kind in OPTIONS.values() for name in declared(kind)}
     values: dict[str, Scalar] = {}
     name = ""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from fp3o.config.options import PettingzooOptions
-from fp3o.config.settings import Settings, with_own
+from fp3o.config.settings import Settings, field_of
 from fp3o.errors import UserError
 from fp3o.fields import Scalar, declared
 from fp3o.registry import ALGORITHMS, ENVIRONMENTS, Algorithm, Environment, Setting, algorithms
@@ -52,8 +53,9 @@ def algorithm(
         values, own = _settings(name, settings or {})
         plugins = sum(bool(one.file) for one in ALGORITHMS.values())
         chosen = colour or (known.colour if known else COLOURS[plugins % len(COLOURS)])
-        run = _checked(name, turns) if file else turns
-        ALGORITHMS[name] = Algorithm(run, title or name.upper(), chosen, values, own, critic_input, check, file, digest)
+        ALGORITHMS[name] = Algorithm(
+            turns, title or name.upper(), chosen, values, own, critic_input, check, file, digest
+        )
         return turns
 
     return declare
@@ -97,17 +99,6 @@ def environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> C
         return factory
 
     return declare
-
-
-def _checked(name: str, turns: Turns) -> Turns:
-    """A user's generator, its turns checked while it runs."""
-
-    def run(context: Any) -> Iterator[Any]:
-        from fp3o.algorithms.turn_checks import checked  # imports torch
-
-        yield from checked(name, turns, context)
-
-    return run
 
 
 def _check_turns(where: str, turns: Any) -> None:
@@ -154,23 +145,20 @@ def _settings(name: str, given: Mapping[str, Scalar | Setting]) -> tuple[dict[st
     common, options = declared(Settings), declared(PettingzooOptions)
     others = {key: one for entry in ALGORITHMS.values() if not entry.file for key, one in entry.own.items()}
     own = {key: others[key] for key in given if key in others}
+    values: dict[str, Scalar] = {}
     for key, value in given.items():
         if not isinstance(value, Setting):
+            if key not in common and key not in others:
+                new_one = f"fp3o.Setting({value!r}) for a new one"
+                raise UserError(
+                    f"{where}: unknown setting {key!r}; allowed: {new_one}, {', '.join((*common, *others))}"
+                )
+            values[key] = (common.get(key) or field_of(key, others[key])).parse(value, where)
             continue
         if key in common or key in options or not re.fullmatch(r"[a-z][a-z0-9_]*", key) or own.get(key, value) != value:
             raise UserError(f"{where}: {key!r} cannot be a new setting; allowed: small letters, digits, '_', not taken")
         if type(value.default) not in (bool, int, float, str):
             raise UserError(f"{where}: {key} = {value.default!r} is not allowed; allowed: number, true, false, text")
-        own[key] = value
-    fields = declared(with_own(Settings, own))
-    for key in own:
-        fields[key].parse(own[key].default, where)
-    values: dict[str, Scalar] = {}
-    for key, value in given.items():
-        if isinstance(value, Setting):
-            continue
-        if key not in fields:
-            new_one = f"fp3o.Setting({value!r}) for a new one"
-            raise UserError(f"{where}: unknown setting {key!r}; allowed: {new_one}, {', '.join((*common, *others))}")
-        values[key] = fields[key].parse(value, where)
+        own[key] = replace(value, meaning=" ".join(value.meaning.split()) or f"Of {name}.")
+        field_of(key, value).parse(value.default, where)
     return values, own

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from fp3o import registry
 from fp3o.config.catalogue import catalogue, variant_settings
@@ -23,9 +23,6 @@ from fp3o.config.options import PettingzooOptions
 from fp3o.config.settings import Settings, settings_of
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar, declared, hashed
-
-if TYPE_CHECKING:
-    from fp3o.config.suites import Suite
 
 # Protocol version of the training code; part of every digest. To be raised when the same settings and seed give other
 # results than before. (The engines' counterpart is `Domain.revision`.)
@@ -184,7 +181,7 @@ def _follow(cell: Cell, values: dict[str, Scalar], sources: dict[str, str]) -> N
         if follows is not None and key not in values:
             led = values.get(follows.leader, fields[follows.leader].default)
             assert isinstance(led, (int, float))
-            values[key] = led * follows.share
+            values[key] = field.type(led * follows.share)
             sources[key] = f"follows {follows.leader}"
 
 
@@ -248,7 +245,17 @@ def _divisors(number: int, near: int) -> str:
     return ", ".join(str(d) for d in sorted(every[:MOST_DIVISORS]))
 
 
-def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Suite | None = None) -> Plan:
+class Overriding(Protocol):
+    """What resolving asks of a suite."""
+
+    @property
+    def name(self) -> str: ...
+
+    def overrides_of(self, cell: Cell) -> Sequence[Mapping[str, Scalar]]:
+        """Values for this cell; later ones win."""
+
+
+def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Overriding | None = None) -> Plan:
     """The plan of a cell: the paper's values, changed by its variant, the suite, then `overrides` (of --set)."""
     cell.check()
     base = _layers(cell)
@@ -263,7 +270,7 @@ def resolve(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Su
     return Plan(cell, settings, options, PROTOCOL, engine, digest, deviations)
 
 
-def _changed(cell: Cell, overrides: Mapping[str, Scalar] | None, suite: Suite | None) -> list[_Layer]:
+def _changed(cell: Cell, overrides: Mapping[str, Scalar] | None, suite: Overriding | None) -> list[_Layer]:
     """What a suite, then --set change."""
     layers = [_Layer(f"suite {suite.name}", values) for values in suite.overrides_of(cell)] if suite else []
     return [*layers, _Layer("--set", overrides)] if overrides else layers
@@ -278,7 +285,9 @@ class Origin(NamedTuple):
     """Of the value in tasks.yaml, from the top; empty where it is from elsewhere."""
 
 
-def origins(cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Suite | None = None) -> dict[str, Origin]:
+def origins(
+    cell: Cell, overrides: Mapping[str, Scalar] | None = None, suite: Overriding | None = None
+) -> dict[str, Origin]:
     """Where the values of `resolve` with the same arguments are from, by name; without those that are defaults."""
     layers = _layers(cell) + _changed(cell, overrides, suite)
     places = {key: (*layer.place, key) if layer.place else () for layer in layers for key in layer.values}

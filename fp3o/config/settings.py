@@ -11,8 +11,8 @@ from dataclasses import dataclass, make_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fp3o.fields import AddedLater, Bounds, Follows
-from fp3o.registry import ALGORITHMS, Setting, algorithms
+from fp3o.fields import AddedLater, Bounds, Declared, Follows, declared, declared_as
+from fp3o.registry import Algorithm, Setting, algorithms
 
 FLOAT32 = 1e38  # Greatest magnitude: the networks compute in 32 bits.
 
@@ -83,26 +83,33 @@ class Settings:
 def settings_of(algorithm: str) -> type[Settings]:
     """The class of an algorithm's settings: `Settings` with those of its own."""
     entry = algorithms().get(algorithm)
-    return with_own(Settings, entry.own) if entry else Settings
+    return _settings_of(Settings, entry) if entry and entry.own else Settings
 
 
-def every_setting() -> type[Settings]:
-    """A class with the settings of all the package's algorithms."""
-    algorithms()
-    own = {key: one for entry in ALGORITHMS.values() if not entry.file for key, one in entry.own.items()}
-    return with_own(Settings, own)
+@cache
+def _settings_of(base: type[Settings], entry: Algorithm) -> type[Settings]:
+    return with_own(base, entry.own)
 
 
 def with_own(base: type[Settings], own: Mapping[str, Setting]) -> type[Settings]:
     """A subclass with these settings as fields."""
-    # 1 and 1.0 are equal, so types are a part of the key.
-    return _subclass(base, tuple((key, one, type(one.default)) for key, one in own.items())) if own else base
-
-
-@cache
-def _subclass(base: type[Settings], own: tuple[tuple[str, Setting, type], ...]) -> type[Settings]:
-    fields = [(key, _annotation(one), one.default) for key, one, _ in own]
+    fields = [(name, _annotation(one), one.default) for name, one in own.items()]
     return make_dataclass(base.__name__, fields, bases=(base,), frozen=True)
+
+
+def own_settings() -> dict[str, Setting]:
+    """Those of the package's algorithms."""
+    return {name: one for entry in algorithms().values() if not entry.file for name, one in entry.own.items()}
+
+
+def every_field() -> dict[str, Declared]:
+    """Of the settings of all the package's algorithms."""
+    return {**declared(Settings), **{name: field_of(name, one) for name, one in own_settings().items()}}
+
+
+def field_of(name: str, one: Setting) -> Declared:
+    """An algorithm's own setting as a field."""
+    return declared_as(name, _annotation(one), one.default)
 
 
 def _annotation(one: Setting) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fp3o.algorithms import ALGORITHMS
+from fp3o.algorithms import ALGORITHMS, turns_of
 from fp3o.algorithms.advantage import gae, standardise
 from fp3o.algorithms.turns import Context, Rollout, Turn
 from fp3o.config.settings import Settings
@@ -71,7 +71,7 @@ class Learner:
     ) -> None:
         """compiler: for gradient steps. Everything else is done a few times per iteration and would not repay it."""
         self.spec, self.sharing, self.settings = spec, sharing, settings
-        self.turns, self.critic_input = ALGORITHMS[algorithm].turns, ALGORITHMS[algorithm].critic_input
+        self.turns, self.critic_input = turns_of(algorithm), ALGORITHMS[algorithm].critic_input
         self.device = torch.device(device)
         actor, critic = networks(spec, sharing, algorithm, settings)
         self.actor, self.critic = actor, critic

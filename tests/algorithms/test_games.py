@@ -10,7 +10,7 @@ import pytest
 from fp3o.algorithms import ALGORITHMS
 from fp3o.config import Cell
 from fp3o.config.options import MatrixOptions
-from fp3o.config.settings import every_setting
+from fp3o.config.settings import Settings, own_settings, with_own
 from fp3o.envs import make
 from fp3o.envs.interface import slot_seeds
 from fp3o.envs.matrix.engine import best_return
@@ -21,7 +21,7 @@ from fp3o.rollout.collector import Collector
 from fp3o.rollout.evaluation import Evaluator
 
 SEEDS = (0, 1)
-SETTINGS = every_setting()(
+SETTINGS = with_own(Settings, own_settings())(
     rollout_length=4,
     rollout_threads=32,
     epochs=3,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
-from fp3o.config.settings import Settings, every_setting
+from fp3o.config.settings import Settings, own_settings, with_own
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.learner.randomness import Draws
 from fp3o.learner.state import Parameters
@@ -113,7 +113,7 @@ def _settings(meta: dict[str, Any], algorithm: str) -> Settings:
     epochs: Any = meta.get("ppo_epoch_per_stage", meta.get("ppo_epoch"))
     schedules: dict[str, Any] = {"near_linear": "linear", "constant": "constant", "rp": "product"}
     orders: dict[str, Any] = {"greedy": "greedy", "cyclic": "fixed"}  # semi-greedy draws are recorded as an order
-    return every_setting()(
+    return with_own(Settings, own_settings())(
         rollout_length=meta["T"],
         rollout_threads=meta["E"],
         epochs=epochs,

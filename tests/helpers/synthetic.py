@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout, Turn
-from fp3o.config.settings import Settings, every_setting
+from fp3o.config.settings import Settings, own_settings, with_own
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.learner.state import Parameters
 from fp3o.learner.step import Compiler, Kind
@@ -23,7 +23,7 @@ MULTI_DISCRETE = ActionSpec("categorical", (3, 4))
 ACTIONS = {"gaussian": GAUSSIAN, "categorical": CATEGORICAL, "multi-discrete": MULTI_DISCRETE}
 
 # Small and quick, with steps large enough that a mistake shows.
-SETTINGS = every_setting()(
+SETTINGS = with_own(Settings, own_settings())(
     rollout_length=12,
     rollout_threads=2,
     epochs=2,
