@@ -426,7 +426,8 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_field_and_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
-    for kind in (Settings, *OPTIONS.values()):
+    kinds: tuple[type[Any], ...] = (Settings, *OPTIONS.values())
+    for kind in kinds:
         for name in declared(kind):
             assert meanings(kind).get(name), f"{kind.__name__}.{name} has no text"
     assert call("train", "--help") == 0

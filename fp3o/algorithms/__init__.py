@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from fp3o.registry import ALGORITHMS
 
+__all__ = ["ALGORITHMS", "turns_of"]
+
 if TYPE_CHECKING:
     from fp3o.algorithms.turns import Context, Turn
 

@@ -88,10 +88,11 @@ def settings_of(algorithm: str) -> type[Settings]:
 
 @cache
 def _settings_of(base: type[Settings], entry: Algorithm) -> type[Settings]:
-    return with_own(base, entry.own)
+    kind: type[Settings] = with_own(base, entry.own)
+    return kind
 
 
-def with_own(base: type[Settings], own: Mapping[str, Setting]) -> type[Settings]:
+def with_own(base: type[Settings], own: Mapping[str, Setting]) -> type[Any]:
     """A subclass with these settings as fields."""
     fields = [(name, _annotation(one), one.default) for name, one in own.items()]
     return make_dataclass(base.__name__, fields, bases=(base,), frozen=True)

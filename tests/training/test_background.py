@@ -29,6 +29,10 @@ from fp3o.training.callbacks.checkpoints import Keep
 SEEDS = (0, 1)
 GAME = tiny_plan("matrix/two-step/partial/fp3o", 6, evaluation_interval=2, rollout_length=16)
 
+# Classes in the place of environments: what is asked of them are attributes of the class.
+MUJOCO: Any = MamujocoBatch
+BATTLES: Any = EmbeddedBattles
+
 
 class Notes(Callback):
     """All that is told, in order."""
@@ -139,16 +143,16 @@ def test_a_thread_plays_what_the_main_thread_would(tmp_path: Path, monkeypatch: 
 def test_where_evaluations_run_beside_training(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = 16
     monkeypatch.setattr(evaluate, "processors", lambda: cores)
-    assert [Background(MamujocoBatch, threads, Policy).pays for threads in (0, 1, 2)] == [True, False, True]
-    assert not Background(EmbeddedBattles, 8, Policy).pays
-    assert Background(MamujocoBatch, 8, ResidentPolicy).pays
+    assert [Background(MUJOCO, threads, Policy).pays for threads in (0, 1, 2)] == [True, False, True]
+    assert not Background(BATTLES, 8, Policy).pays
+    assert Background(MUJOCO, 8, ResidentPolicy).pays
     cores = 1
-    assert not Background(MamujocoBatch, 0, Policy).pays
+    assert not Background(MUJOCO, 0, Policy).pays
 
 
 def test_a_run_that_stops_at_once_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "processors", lambda: 2)
-    background = Background(MamujocoBatch, 2, Policy)
+    background = Background(MUJOCO, 2, Policy)
     rehearsed: list[str] = []
     assert background.start(lambda watch: [], lambda: rehearsed.append("once")).result() == []
     env = make("matrix", "climbing", 1)
@@ -165,7 +169,7 @@ def test_a_run_that_stops_at_once_does_not_wait(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_evaluation_is_paused_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "processors", lambda: 2)
-    background, env = Background(MamujocoBatch, 2, Policy), make("matrix", "climbing", 1)
+    background, env = Background(MUJOCO, 2, Policy), make("matrix", "climbing", 1)
     steps = threading.Semaphore(0)
 
     def play(watch: Watch) -> list[list[Episode]]:
@@ -185,7 +189,7 @@ def test_an_evaluation_is_paused_and_goes_on(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_closing_does_not_wait_for_a_paused_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "processors", lambda: 2)
-    background, env = Background(MamujocoBatch, 2, Policy), make("matrix", "climbing", 1)
+    background, env = Background(MUJOCO, 2, Policy), make("matrix", "climbing", 1)
 
     def play(watch: Watch) -> list[list[Episode]]:
         watch(env, None)
@@ -206,8 +210,8 @@ def test_an_evaluation_beside_training_leaves_a_processor_to_the_update(monkeypa
         return make("mamujoco", "hopper-3x1", 1)
 
     for threads in (8, 2, 0, 1):
-        Background(MamujocoBatch, threads, Policy).made(environments, threads).close()
-    Background(EmbeddedBattles, 4, Policy).made(environments, 4).close()
+        Background(MUJOCO, threads, Policy).made(environments, threads).close()
+    Background(BATTLES, 4, Policy).made(environments, 4).close()
     assert chosen == [7, 1, 15, 1, 4]
 
 
