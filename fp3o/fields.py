@@ -73,6 +73,8 @@ class Declared:
     """One field of a dataclass, its annotations taken apart."""
 
     name: str
+    hint: Any
+    """Its annotation."""
     type: Any
     """int, float, bool or str."""
     default: Any
@@ -150,22 +152,22 @@ _DECLARED: dict[type[Any], Mapping[str, Declared]] = {}
 def declared(kind: type[Any]) -> Mapping[str, Declared]:
     """The declarations of a dataclass's fields, by name and in their order."""
     if kind not in _DECLARED:
-        base = kind.__base__
-        inherited = declared(base) if base and is_dataclass(base) else {}
+        found: dict[str, Declared] = {}
+        for base in reversed(kind.__bases__):
+            found |= declared(base) if is_dataclass(base) else {}
         hints = inspect.get_annotations(kind, eval_str=True)
-        defaults = {f.name: f.default for f in fields(kind)}
-        own = {name: declared_as(name, hint, defaults[name]) for name, hint in hints.items()}
-        _DECLARED[kind] = {**inherited, **own}
+        own = (_declared(f.name, hints[f.name], f.default) for f in fields(kind) if f.name in hints)
+        _DECLARED[kind] = found | {field.name: field for field in own}
     return _DECLARED[kind]
 
 
-def declared_as(name: str, hint: Any, default: object) -> Declared:
-    """The declaration of one field: its annotation taken apart."""
+def _declared(name: str, hint: Any, default: object) -> Declared:
     annotations = getattr(hint, "__metadata__", ())
     plain = get_args(hint)[0] if annotations else hint
     choices = get_args(plain) if get_origin(plain) is Literal else ()
     return Declared(
         name,
+        hint,
         str if choices else plain,
         default,
         choices,

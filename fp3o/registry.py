@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from fp3o.errors import UserError
-from fp3o.fields import Scalar
+from fp3o.fields import Declared, Scalar, declared, meanings
 from fp3o.source_files import source_digest
 
 
@@ -33,13 +33,6 @@ class Setting:
     """For --help and `fp3o list settings`."""
     least: float = -1e38
     greatest: float = 1e38
-    choices: tuple[str, ...] = ()
-    """Of a text: the allowed ones; empty: any."""
-    follows: str = ""
-    share: float = 1.0
-    """Where `follows` names another setting, the default is `share` times its value."""
-    added_later: Scalar | None = None
-    """Of a setting that runs were made without: the value that gives their results, and leaves their digests alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +44,10 @@ class Algorithm:
     colour: str
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     """Values of settings, where they differ from each task's."""
-    own: Mapping[str, Setting] = field(default_factory=dict)
-    """Settings that not all algorithms read."""
+    own: type[Any] | None = None
+    """A dataclass of the settings that not all algorithms read …"""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """… and what those of a plug-in are; others have it in the source."""
     critic_input: Literal["state", "observation"] = "state"
     """What each agent's critic sees: the environment's state, or the agent's own observation."""
     check: Callable[[Any, str, int], str] | None = None
@@ -116,8 +111,17 @@ def algorithms() -> Mapping[str, Algorithm]:
 
 
 def readers(setting: str) -> tuple[str, ...]:
-    """The algorithms that declare a setting as their own."""
-    return tuple(name for name, one in algorithms().items() if setting in one.own)
+    """The algorithms that have a setting of this name for their own."""
+    return tuple(name for name, one in algorithms().items() if one.own and setting in declared(one.own))
+
+
+def own_settings(algorithm: str) -> dict[str, tuple[Declared, str]]:
+    """An algorithm's own settings and what they mean."""
+    entry = algorithms()[algorithm]
+    if entry.own is None:
+        return {}
+    texts = entry.meanings or meanings(entry.own)
+    return {name: (field, texts[name]) for name, field in declared(entry.own).items()}
 
 
 def digests(algorithm: str, environment: str) -> dict[str, str]:

@@ -3,47 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from fp3o.algorithms.turns import CLIP_OTHERS, Context, Turn
+from fp3o.algorithms.turns import ClipOthers, Context, Turn
 from fp3o.config.declare import algorithm
-from fp3o.registry import Setting
+from fp3o.fields import Bounds, Follows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-SETTINGS = {
-    "epochs_dependent": Setting(
-        5,
-        "FP3O: passes of the dependent step. Release: as many as the first; 0 = independent step alone.",
-        least=0,
-        greatest=10_000,
-        follows="epochs",
-    ),
-    "clip_others": CLIP_OTHERS,
-    "advantage_split": Setting(
-        "average",
-        "FP3O: Aⁱ = A for all (release; the paper's 1/n falls out of Adam) or n·Dirichlet(1) weights per sample.",
-        choices=("average", "random"),
-    ),
-    "critic_in_dependent": Setting(
-        True, "FP3O: train the critic in the dependent step too (release) or only in the independent one."
-    ),
-    "double_clip": Setting(
-        False, "FP3O: also clip the product of the others' ratios at 1 ± clip_others (paper: FP3O w/ Double)."
-    ),
-    "intermediate": Setting(
-        True,
-        "FP3O: weights from the intermediate policies π_{k+0.5}, frozen (paper). False: clipping only, live ratios.",
-    ),
-    "matching_degree": Setting(
-        False,
-        "FP3O: run the dependent step on a copy in any case; log if condition and constraint agree (matching degree).",
-    ),
-}
+
+@dataclass(frozen=True)
+class Fp3oSettings(ClipOthers):
+    """FP3O's own; defaults are the release's."""
+
+    epochs_dependent: Annotated[int, Bounds(0, 10_000), Follows("epochs", 1)] = 5
+    """FP3O: passes of the dependent step. Release: as many as the first; 0 = independent step alone."""
+    advantage_split: Literal["average", "random"] = "average"
+    """FP3O: Aⁱ = A for all (release; the paper's 1/n falls out of Adam) or n·Dirichlet(1) weights per sample."""
+    critic_in_dependent: bool = True
+    """FP3O: train the critic in the dependent step too (release) or only in the independent one."""
+    double_clip: bool = False
+    """FP3O: also clip the product of the others' ratios at 1 ± clip_others (paper: FP3O w/ Double)."""
+    intermediate: bool = True
+    """FP3O: weights from the intermediate policies π_{k+0.5}, frozen (paper). False: clipping only, live ratios."""
+    matching_degree: bool = False
+    """FP3O: run the dependent step on a copy in any case; log if condition and constraint agree (matching degree)."""
 
 
-def _check(settings: Any, sharing: str, agents: int) -> str:
+def _check(settings: Fp3oSettings, sharing: str, agents: int) -> str:
     for key in ("double_clip", "matching_degree"):
         if getattr(settings, key) and settings.epochs_dependent == 0:
             return f"{key} = true needs the dependent step; allowed: epochs_dependent of 1 or more"
@@ -52,7 +41,7 @@ def _check(settings: Any, sharing: str, agents: int) -> str:
     return ""
 
 
-@algorithm("fp3o", colour="#D55E00", settings=SETTINGS, check=_check)
+@algorithm("fp3o", colour="#D55E00", settings=Fp3oSettings, check=_check)
 def fp3o(context: Context) -> Iterator[Turn]:
     """The independent step, then, in replicas where the condition of Algorithm 1 holds, the dependent step."""
     settings = context.settings

@@ -4,35 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from fp3o.algorithms.turns import CLIP_OTHERS, Context, Turn
+from fp3o.algorithms.turns import ClipOthers, Context, Turn
 from fp3o.config.declare import algorithm
-from fp3o.registry import Setting
+from fp3o.fields import Bounds
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-AGENT_ORDER = Setting(
-    "random",
-    "Sequential algorithms: who learns first. HAPPO random; A2PO semi-greedy.",
-    choices=("random", "greedy", "semi-greedy", "fixed"),
-)
 NEAR_LINEAR_WEIGHT = 0.5  # A2PO's near-linear clip schedule: from about ε/2 for the first agent to ε for the last
 
 
-@algorithm(
-    "happo",
-    colour="#0072B2",
-    settings={
-        "agent_order": AGENT_ORDER,
-        "happo_before": Setting(
-            "turn",
-            "HAPPO's factor under sharing: against the policy just before the turn (code) or the rollout policy.",
-            choices=("turn", "rollout"),
-        ),
-    },
-)
+@dataclass(frozen=True)
+class AgentOrder:
+    """A setting of algorithms whose agents learn one after the other."""
+
+    agent_order: Literal["random", "greedy", "semi-greedy", "fixed"] = "random"
+    """Sequential algorithms: who learns first. HAPPO random; A2PO semi-greedy."""
+
+
+@dataclass(frozen=True)
+class HappoSettings(AgentOrder):
+    """HAPPO's own."""
+
+    happo_before: Literal["turn", "rollout"] = "turn"
+    """HAPPO's factor under sharing: against the policy just before the turn (code) or the rollout policy."""
+
+
+@algorithm("happo", colour="#0072B2", settings=HappoSettings)
 def happo(context: Context) -> Iterator[Turn]:
     """One agent per turn, in random order; its advantage is weighted by the ratios of the agents updated before it."""
     import torch
@@ -54,32 +55,25 @@ def happo(context: Context) -> Iterator[Turn]:
             before = after
 
 
-A2PO = {
-    "agent_order": AGENT_ORDER,
-    "clip_others": CLIP_OTHERS,
-    "blocks": Setting(
-        0, "A2PO: number of blocks the order is cut into; 0 = one agent per block.", least=0, greatest=1000
-    ),
-    "cumulative_blocks": Setting(
-        False,
-        "A2PO under shared parameters: stage s trains on the union of blocks 1…s, epochs divided by blocks (its code).",
-    ),
-    "adaptive_clip": Setting(
-        "constant",
-        "A2PO: ε per turn: constant, near-linear in the order (MAMuJoCo, MPE), or from the others' ratios "
-        '("rp", SMAC).',
-        choices=("constant", "linear", "product"),
-    ),
-    "two_stage": Setting(False, "A2PO: an extra critic-only pass before each pass of actor and critic."),
-    "corrected_targets": Setting(
-        True,
-        "A2PO: critic targets from the corrected advantages too (the released option has no effect by mistake).",
-    ),
-    "trace": Setting(True, "A2PO: preceding-agent off-policy correction of the advantage."),
-}
+@dataclass(frozen=True)
+class A2poSettings(AgentOrder, ClipOthers):
+    """A2PO's own."""
+
+    blocks: Annotated[int, Bounds(0, 1000)] = 0
+    """A2PO: number of blocks the order is cut into; 0 = one agent per block."""
+    cumulative_blocks: bool = False
+    """A2PO under shared parameters: stage s trains on the union of blocks 1…s, epochs divided by blocks (its code)."""
+    adaptive_clip: Literal["constant", "linear", "product"] = "constant"
+    """A2PO: ε per turn: constant, near-linear in the order (MAMuJoCo, MPE), or from the others' ratios ("rp", SMAC)."""
+    two_stage: bool = False
+    """A2PO: an extra critic-only pass before each pass of actor and critic."""
+    corrected_targets: bool = True
+    """A2PO: critic targets from the corrected advantages too (the released option has no effect by mistake)."""
+    trace: bool = True
+    """A2PO: preceding-agent off-policy correction of the advantage."""
 
 
-def _check(settings: Any, sharing: str, agents: int) -> str:
+def _check(settings: A2poSettings, sharing: str, agents: int) -> str:
     if settings.cumulative_blocks and sharing != "full":
         return "cumulative_blocks = true needs one policy for all agents; allowed: sharing full"
     if agents and settings.blocks > agents:
@@ -87,7 +81,7 @@ def _check(settings: Any, sharing: str, agents: int) -> str:
     return ""
 
 
-@algorithm("a2po", colour="#E69F00", settings=A2PO, check=_check)
+@algorithm("a2po", colour="#E69F00", settings=A2poSettings, check=_check)
 def a2po(context: Context) -> Iterator[Turn]:
     """Agent-by-agent policy optimisation: semi-greedy order of agents, advantages corrected for the agents already
     updated, and the clipped product of their current ratios as the weight.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from fp3o.algorithms.turns import CLIP_OTHERS, Context, Turn
+from fp3o.algorithms.turns import ClipOthers, Context, Turn
 from fp3o.config.declare import algorithm
-from fp3o.registry import Setting
 
 
 @algorithm("mappo", colour="#009E73")
@@ -16,17 +16,15 @@ def ppo(context: Context) -> Iterator[Turn]:
     yield Turn(context.settings.epochs)
 
 
-@algorithm(
-    "coppo",
-    title="CoPPO",
-    colour="#56B4E9",
-    settings={
-        "clip_others": CLIP_OTHERS,
-        "joint_gradient": Setting(
-            False, "CoPPO: gradient through all agents' ratios (authors' code) instead of detached others (default)."
-        ),
-    },
-)
+@dataclass(frozen=True)
+class CoppoSettings(ClipOthers):
+    """CoPPO's own."""
+
+    joint_gradient: bool = False
+    """CoPPO: gradient through all agents' ratios (authors' code) instead of detached others (default)."""
+
+
+@algorithm("coppo", title="CoPPO", colour="#56B4E9", settings=CoppoSettings)
 def coppo(context: Context) -> Iterator[Turn]:
     """CoPPO: each agent's ratio is multiplied by the clipped product of the others' current ratios."""
     import torch

@@ -7,24 +7,23 @@ N environment, A agent (K: the agents of a turn), O observation, S critic input,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from fp3o.config.settings import Settings
-from fp3o.registry import Setting
+from fp3o.fields import Bounds, Follows
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-CLIP_OTHERS = Setting(
-    0.1,
-    "Clip of the product of the other agents' ratios: CoPPO's and double clip's ε₂, A2PO's ε_o (both repos: ε/2).",
-    least=1e-6,
-    greatest=1,
-    follows="clip",
-    share=0.5,
-)
-"""The setting `clip_others`, for algorithms that clip the factor of `Turn.others`."""
+
+@dataclass(frozen=True)
+class ClipOthers:
+    """A setting of algorithms that clip the factor of `Turn.others`."""
+
+    clip_others: Annotated[float, Bounds(1e-06, 1), Follows("clip", 0.5)] = 0.1
+    """Clip of the product of the other agents' ratios: CoPPO's and double clip's ε₂, A2PO's ε_o (both repos: ε/2)."""
 
 
 class Rollout(NamedTuple):

@@ -14,10 +14,10 @@ from tyro.conf import UseAppendAction, arg
 
 from fp3o import config
 from fp3o.config.domains import OPTIONS
-from fp3o.config.settings import Settings, field_of
+from fp3o.config.settings import Settings
 from fp3o.errors import UserError, first_of
 from fp3o.fields import declared, meanings, shown
-from fp3o.registry import ALGORITHMS, load_file
+from fp3o.registry import load_file, own_settings
 
 CELL_HELP = "<domain>/<task>/<sharing>/<algorithm>[-<variant>], for example mamujoco/ant-2x4/partial/fp3o."
 SEEDS_HELP = "Numbers of the seeds: 0-4 (five), 3 (the one numbered 3) or 0-4,7; all are trained side by side."
@@ -67,13 +67,11 @@ def settings_help() -> str:
             continue
         lines.append(f"• {name} ({fields[name].allowed}): {texts[name]}")
     for name in config.algorithms():
-        own = ALGORITHMS[name].own
+        own = own_settings(name)
         if own:
             lines.append(f"Settings of {name}:")
-        lines += [
-            f"• {key} ({field_of(key, one).allowed}; default {shown_default(one.default)}): {one.meaning}"
-            for key, one in own.items()
-        ]
+        for field, text in own.values():
+            lines.append(f"• {field.name} ({field.allowed}; default {shown_default(field.default)}): {text}")
     for domain, kind in OPTIONS.items():
         texts = meanings(kind)
         if texts:

@@ -9,10 +9,10 @@ from tyro.conf import Positional, arg
 from fp3o import config
 from fp3o.cli.arguments import Imports, shown_default
 from fp3o.config.domains import OPTIONS
-from fp3o.config.settings import Settings, field_of
+from fp3o.config.settings import Settings
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
-from fp3o.registry import ALGORITHMS
+from fp3o.registry import ALGORITHMS, own_settings
 
 Listed = Literal["cells", "tasks", "algorithms", "variants", "settings", "suites"]
 
@@ -60,11 +60,8 @@ def list_names(
             for kind in kinds
             for field, text in zip(declared(kind).values(), meanings(kind).values(), strict=True)
         ]
-        for algorithm in config.algorithms():
-            lines += [
-                (name, field_of(name, one).allowed, shown_default(one.default), one.meaning)
-                for name, one in ALGORITHMS[algorithm].own.items()
-            ]
+        own = [pair for algorithm in config.algorithms() for pair in own_settings(algorithm).values()]
+        lines += [(field.name, field.allowed, shown_default(field.default), text) for field, text in own]
         lines = list(dict.fromkeys(lines))  # Some settings belong to several algorithms.
     else:
         lines = [(name, str(config.load_suite(name).raw["title"])) for name in config.suite_names()]

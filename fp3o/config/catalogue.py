@@ -11,7 +11,7 @@ from typing import Any
 
 from fp3o import registry
 from fp3o.config.domains import OPTIONS
-from fp3o.config.settings import own_settings, settings_of
+from fp3o.config.settings import every_field, settings_of
 from fp3o.config.tasks_schema import NAME, check_tasks
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError
@@ -117,7 +117,7 @@ def variant_settings(algorithm: str, variant: str) -> Mapping[str, Scalar] | Non
 def _spelt(algorithm: str, variant: str) -> Mapping[str, Scalar] | None:
     """The settings that a variant's name spells out, `clip-0.1-epochs-5`; None where it does not. Such variants need no
     entry either: a suite's grids are made of them."""
-    names = {*declared(settings_of(algorithm)), *own_settings()}
+    names = {*declared(settings_of(algorithm)), *every_field()}
     names |= {name for kind in OPTIONS.values() for name in declared(kind)}
     values: dict[str, Scalar] = {}
     name = ""

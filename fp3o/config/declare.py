@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from dataclasses import make_dataclass
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from fp3o.config.options import PettingzooOptions
-from fp3o.config.settings import Settings, field_of
+from fp3o.config.settings import Settings, every_field
 from fp3o.errors import UserError
-from fp3o.fields import Scalar, declared
-from fp3o.registry import ALGORITHMS, ENVIRONMENTS, Algorithm, Environment, Setting, algorithms
+from fp3o.fields import Bounds, Scalar, declared
+from fp3o.registry import ALGORITHMS, ENVIRONMENTS, Algorithm, Environment, Setting, algorithms, readers
 from fp3o.source_files import source_digest, source_file, text_digest
 
 Turns: TypeAlias = Callable[[Any], Iterator[Any]]
@@ -27,14 +27,15 @@ def algorithm(
     *,
     title: str = "",
     colour: str = "",
-    settings: Mapping[str, Scalar | Setting] | None = None,
+    settings: Mapping[str, Scalar | Setting] | type[Any] | None = None,
     critic_input: Literal["state", "observation"] = "state",
     check: Callable[[Any, str, int], str] | None = None,
 ) -> Callable[[Turns], Turns]:
     """Make a generator of turns an algorithm: `@fp3o.algorithm("shy")` above `def shy(context): yield fp3o.Turn(5)`.
 
     name: as in cells; small letters, digits and '_'. title, colour (#rrggbb): in tables and figures. settings: values
-    of settings that exist, and new ones of its own (`fp3o.Setting`). critic_input: what each agent's critic sees.
+    of settings that exist, and new ones of its own (`fp3o.Setting`); or a dataclass of those (see fp3o/fields.py).
+    critic_input: what each agent's critic sees.
     check: a function of settings, sharing and number of agents (0: not known yet) that says why they do not fit, or "".
     """
 
@@ -50,11 +51,14 @@ def algorithm(
         file, digest = _source(where, turns)
         known = (algorithms() if file else ALGORITHMS).get(name)
         _check_free(where, name, known, file)
-        values, own = _settings(name, settings or {})
+        if isinstance(settings, type):
+            values, own, meanings = {}, settings, {}
+        else:
+            values, own, meanings = _settings(name, settings or {})
         plugins = sum(bool(one.file) for one in ALGORITHMS.values())
         chosen = colour or (known.colour if known else COLOURS[plugins % len(COLOURS)])
         ALGORITHMS[name] = Algorithm(
-            turns, title or name.upper(), chosen, values, own, critic_input, check, file, digest
+            turns, title or name.upper(), chosen, values, own, meanings, critic_input, check, file, digest
         )
         return turns
 
@@ -136,29 +140,39 @@ def _check_free(where: str, name: str, known: Algorithm | Environment | None, fi
         raise UserError(f"{where} of {file} is taken already, by {known.file}; allowed: another name")
 
 
-def _settings(name: str, given: Mapping[str, Scalar | Setting]) -> tuple[dict[str, Scalar], dict[str, Setting]]:
-    """Split what was given: values of existing settings, and the algorithm's own settings.
+def _settings(
+    name: str, given: Mapping[str, Scalar | Setting]
+) -> tuple[dict[str, Scalar], type[Any] | None, dict[str, str]]:
+    """Split what was given: values of existing settings, a dataclass of the algorithm's own, and their meanings.
 
     Giving a value to a setting that only some algorithms of fp3o read makes it one of this algorithm's own, too.
     """
     where = f"algorithm {name!r}"
-    common, options = declared(Settings), declared(PettingzooOptions)
-    others = {key: one for entry in ALGORITHMS.values() if not entry.file for key, one in entry.own.items()}
-    own = {key: others[key] for key in given if key in others}
+    known, options = every_field(), declared(PettingzooOptions)
     values: dict[str, Scalar] = {}
+    own: list[tuple[str, Any, Any]] = []
+    meanings: dict[str, str] = {}
     for key, value in given.items():
         if not isinstance(value, Setting):
-            if key not in common and key not in others:
-                new_one = f"fp3o.Setting({value!r}) for a new one"
-                raise UserError(
-                    f"{where}: unknown setting {key!r}; allowed: {new_one}, {', '.join((*common, *others))}"
-                )
-            values[key] = (common.get(key) or field_of(key, others[key])).parse(value, where)
+            if key not in known:
+                allowed = ", ".join((f"fp3o.Setting({value!r}) for a new one", *known))
+                raise UserError(f"{where}: unknown setting {key!r}; allowed: {allowed}")
+            values[key] = known[key].parse(value, where)
+            if key not in declared(Settings):
+                own.append((key, known[key].hint, known[key].default))
+                meanings[key] = f"As of {', '.join(readers(key))}."
             continue
-        if key in common or key in options or not re.fullmatch(r"[a-z][a-z0-9_]*", key) or own.get(key, value) != value:
+        kind = type(value.default)
+        if key in known or key in options or not re.fullmatch(r"[a-z][a-z0-9_]*", key):
             raise UserError(f"{where}: {key!r} cannot be a new setting; allowed: small letters, digits, '_', not taken")
-        if type(value.default) not in (bool, int, float, str):
+        if kind not in (bool, int, float, str):
             raise UserError(f"{where}: {key} = {value.default!r} is not allowed; allowed: number, true, false, text")
-        own[key] = replace(value, meaning=" ".join(value.meaning.split()) or f"Of {name}.")
-        field_of(key, value).parse(value.default, where)
-    return values, own
+        hint: Any = Annotated[kind, Bounds(value.least, value.greatest)] if kind in (int, float) else kind
+        own.append((key, hint, value.default))
+        meanings[key] = " ".join(value.meaning.split()) or f"Of {name}."
+    if not own:
+        return values, None, {}
+    made = make_dataclass(f"SettingsOf_{name}", own, frozen=True)
+    for field in declared(made).values():
+        field.parse(field.default, where)
+    return values, made, meanings

@@ -6,13 +6,12 @@ Imports neither torch nor an environment, so that resolving a thousand cells tak
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fp3o.fields import AddedLater, Bounds, Declared, Follows, declared, declared_as
-from fp3o.registry import Algorithm, Setting, algorithms
+from fp3o.fields import Bounds, Declared, declared
+from fp3o.registry import algorithms
 
 FLOAT32 = 1e38  # Greatest magnitude: the networks compute in 32 bits.
 
@@ -83,39 +82,16 @@ class Settings:
 def settings_of(algorithm: str) -> type[Settings]:
     """The class of an algorithm's settings: `Settings` with those of its own."""
     entry = algorithms().get(algorithm)
-    return _settings_of(Settings, entry) if entry and entry.own else Settings
+    return with_own(Settings, entry.own) if entry and entry.own else Settings
 
 
 @cache
-def _settings_of(base: type[Settings], entry: Algorithm) -> type[Settings]:
-    kind: type[Settings] = with_own(base, entry.own)
-    return kind
-
-
-def with_own(base: type[Settings], own: Mapping[str, Setting]) -> type[Any]:
-    """A subclass with these settings as fields."""
-    fields = [(name, _annotation(one), one.default) for name, one in own.items()]
-    return make_dataclass(base.__name__, fields, bases=(base,), frozen=True)
-
-
-def own_settings() -> dict[str, Setting]:
-    """Those of the package's algorithms."""
-    return {name: one for entry in algorithms().values() if not entry.file for name, one in entry.own.items()}
+def with_own(base: type[Settings], *own: type[Any]) -> type[Any]:
+    """A class with the fields of them all."""
+    return make_dataclass(base.__name__, [], bases=(*own, base), frozen=True)
 
 
 def every_field() -> dict[str, Declared]:
-    """Of the settings of all the package's algorithms."""
-    return {**declared(Settings), **{name: field_of(name, one) for name, one in own_settings().items()}}
-
-
-def field_of(name: str, one: Setting) -> Declared:
-    """An algorithm's own setting as a field."""
-    return declared_as(name, _annotation(one), one.default)
-
-
-def _annotation(one: Setting) -> Any:
-    kind: Any = Literal[one.choices] if one.choices else type(one.default)
-    marks: list[object] = [Bounds(one.least, one.greatest)] if kind in (int, float) else []
-    marks += [Follows(one.follows, one.share)] if one.follows else []
-    marks += [AddedLater(one.added_later)] if one.added_later is not None else []
-    return Annotated[(kind, *marks)] if marks else kind
+    """The settings of all the package's algorithms."""
+    own = [declared(entry.own) for entry in algorithms().values() if entry.own and not entry.file]
+    return {name: field for fields in (declared(Settings), *own) for name, field in fields.items()}

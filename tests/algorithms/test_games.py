@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from fp3o.algorithms import ALGORITHMS
+from fp3o.algorithms.full_pipeline import Fp3oSettings
+from fp3o.algorithms.sequential import A2poSettings, HappoSettings
+from fp3o.algorithms.simultaneous import CoppoSettings
 from fp3o.config import Cell
 from fp3o.config.options import MatrixOptions
-from fp3o.config.settings import Settings, own_settings, with_own
+from fp3o.config.settings import Settings, with_own
 from fp3o.envs import make
 from fp3o.envs.interface import slot_seeds
 from fp3o.envs.matrix.engine import best_return
@@ -21,7 +24,7 @@ from fp3o.rollout.collector import Collector
 from fp3o.rollout.evaluation import Evaluator
 
 SEEDS = (0, 1)
-SETTINGS = with_own(Settings, own_settings())(
+SETTINGS = with_own(Settings, Fp3oSettings, CoppoSettings, HappoSettings, A2poSettings)(
     rollout_length=4,
     rollout_threads=32,
     epochs=3,

@@ -9,8 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fp3o.algorithms.full_pipeline import Fp3oSettings
+from fp3o.algorithms.sequential import A2poSettings, HappoSettings
+from fp3o.algorithms.simultaneous import CoppoSettings
 from fp3o.algorithms.turns import Rollout, Turn
-from fp3o.config.settings import Settings, own_settings, with_own
+from fp3o.config.settings import Settings, with_own
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.learner.state import Parameters
 from fp3o.learner.step import Compiler, Kind
@@ -23,7 +26,7 @@ MULTI_DISCRETE = ActionSpec("categorical", (3, 4))
 ACTIONS = {"gaussian": GAUSSIAN, "categorical": CATEGORICAL, "multi-discrete": MULTI_DISCRETE}
 
 # Small and quick, with steps large enough that a mistake shows.
-SETTINGS = with_own(Settings, own_settings())(
+SETTINGS = with_own(Settings, Fp3oSettings, CoppoSettings, HappoSettings, A2poSettings)(
     rollout_length=12,
     rollout_threads=2,
     epochs=2,
