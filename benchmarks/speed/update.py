@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fp3o.algorithms.turns import Rollout, Turn
+from fp3o.config.settings import settings_of
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.execution.allocator import reuse_freed_memory
 from fp3o.execution.choice import GraphStepper
@@ -36,9 +37,7 @@ from fp3o.learner.step import Compiler, Kind, Stepper, TurnData
 from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
 
-SETTINGS = with_own(
-    Settings, Fp3oSettings, CoppoSettings, HappoSettings, A2poSettings
-)()  # the paper's: 4 × 1000 samples, 32 minibatches, 5 + 5 epochs, 64 wide
+SETTINGS = settings_of("fp3o")()  # the paper's: 4 × 1000 samples, 32 minibatches, 5 + 5 epochs, 64 wide
 SPEC = EnvSpec(6, 18, 23, ActionSpec("gaussian", (1,)), 1000, (0,) * 6)
 SEEDS = (0, 1, 2, 3, 4)
 STEPS_PER_UPDATE = (SETTINGS.epochs + SETTINGS.epochs_dependent) * SETTINGS.minibatches

@@ -26,7 +26,7 @@ def continue_(
     watching: OmitArgPrefixes[Watching],
     keeping: OmitArgPrefixes[Keeping],
 ) -> int:
-    """Go on with a finished run, and the seeds trained beside it, to a longer budget; it needs a kept state.
+    """Continue a finished run, and the seeds trained with it, to a longer budget; it needs a kept state.
 
     The longer run is another one, with a digest of its own, and equals one that was trained in one go, bit for bit on
     the same kind of processor. The same command resumes it.

@@ -1,4 +1,4 @@
-"""The domains in one table: options, engine revision, scoring rule, title, memory. Imports no simulator."""
+"""The domains as data: options, engine revision, scoring rule, title, memory. Imports no simulator."""
 
 from __future__ import annotations
 

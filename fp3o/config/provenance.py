@@ -1,4 +1,4 @@
-"""The comments of tasks.yaml, which say where in the paper or in which code a value stands."""
+"""Where values come from: the comments of tasks.yaml that name the table of the paper or the code."""
 
 from __future__ import annotations
 

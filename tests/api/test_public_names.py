@@ -105,7 +105,8 @@ WeightsAndBiases.end(self) -> None
 WeightsAndBiases.evaluation(self, seed: int, records: Sequence[Record]) -> None
 WeightsAndBiases.iteration(self, seed: int, record: Record) -> None
 algorithm(name: str, *, title: str = , colour: str = ,
-    settings: Mapping[str, Scalar | Setting] | type[Any] | None = None, critic_input: Literal[state, observation] = state, check: Callable[[Any, str, int], str] | None = None)
+    settings: Mapping[str, Scalar | Setting] | type[Any] | None = None,
+    critic_input: Literal[state, observation] = state, check: Callable[[Any, str, int], str] | None = None)
     -> Callable[[Turns], Turns]
 environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> Callable[[T], T]
 play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]

@@ -1,4 +1,4 @@
-"""What kernels do that numba has no words for: read and change memory at an address, call machine code."""
+"""Intrinsics numba lacks: atomics, raw loads, indirect calls."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from fp3o.envs.native.ranges import INTEGER, arrays, ir, types
 
 
 def _atomic(operation: str) -> Any:
-    """An intrinsic (address, number) that changes the integer at an address and returns what it was. Whoever sees the
-    change sees what was written before it."""
+    """An intrinsic (address, number): atomic read-modify-write of the integer at an address, which returns the old one."""
 
     def change(_: Any, address: Any, number: Any) -> Any:
         def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
@@ -24,7 +23,7 @@ def _atomic(operation: str) -> Any:
 
 
 def _exchange(_: Any, address: Any, old: Any, new: Any) -> Any:
-    """Replace the integer at an address if it is `old`; whether it was."""
+    """Compare-and-swap the integer at an address; whether it was `old`."""
 
     def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
         place = builder.inttoptr(values[0], INTEGER.as_pointer())
@@ -61,8 +60,9 @@ def _address(_: Any, array: Any) -> Any:
 
 
 def _call(_: Any, code: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
-    """Call machine code with five integers or addresses. A C function that has fewer parameters ignores the others; the
-    result of one that has none means nothing."""
+    """Call a C function by address with five integers or pointers; one with fewer parameters ignores the rest.
+
+    The result of a void function is meaningless."""
 
     def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
         function = ir.FunctionType(INTEGER, [INTEGER] * 5)
@@ -78,4 +78,4 @@ real: Any = numba.extending.intrinsic(_real)
 address: Any = numba.extending.intrinsic(_address)
 call: Any = numba.extending.intrinsic(_call)
 give_way = types.ExternalFunction("sched_yield", types.int32())
-"""Let another thread have the processor, if one waits for it."""
+"""Yield the processor to another thread."""

@@ -1,8 +1,8 @@
-"""Threads that share the parts of a kernel's call with the caller.
+"""A thread pool that runs the parts of a kernel call together with the caller.
 
-Whoever is free takes the next part, the caller too: a helper that wakes up late, or waits for a processor behind other
-programs, holds nobody up. The caller waits for the last part, awake for some microseconds. Helpers sleep between calls,
-but not at once where this process has a thread for every processor: waking sixteen takes longer than some calls.
+Any free thread takes the next part, the caller included, so that a helper that wakes up late or waits for a processor
+delays nobody. The caller busy-waits some microseconds for the last part, then sleeps. Helpers sleep between calls; where
+this process has a thread for every processor they busy-wait first, because waking sixteen takes longer than some calls.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LEFT = 0
 they were woken for it: they have numbers up to that of its helpers."""
 CALL = 1 << 32
 UNFINISHED = 128
-"""Parts that are not done, plus 1 while the caller is awake. Whoever makes it 0 wakes the caller, or is the caller."""
+"""Unfinished parts, plus 1 while the caller is awake. The thread that makes it 0 wakes the caller, or is the caller."""
 REQUEST, WHAT = 256, 264
 """Of the current call: the address of `SharedRanges`' request, and the kernel's argument."""
 CALLS = 272
 """How many there were; the number of the current one."""
 AWAKE = 280
-"""How often a helper looks for the next call before it sleeps."""
+"""How often a helper polls for the next call before it sleeps."""
 DOORS = 384
 """Where the caller sleeps (the first) and the helpers."""
 DOOR, MUTEX, CONDITION = 256, 64, 128
@@ -42,9 +42,9 @@ condition variable (at most 64 each)."""
 MOST = 1024
 """Helpers."""
 SPINS = 20_000
-"""Looks at UNFINISHED before the caller sleeps: some 10 to 50 µs."""
+"""How often the caller polls UNFINISHED before it sleeps: some 10 to 50 µs."""
 LOOKS = 500
-"""Of helpers that stay awake, in between which other threads may have the processor: some 300 µs."""
+"""Polls of helpers that busy-wait, yielding the processor in between: some 300 µs."""
 SERVE, SHARE = range(2)
 
 lock, unlock, signal, wait = (

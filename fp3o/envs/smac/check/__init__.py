@@ -1,1 +1,1 @@
-"""Battles recorded, replayed and compared: for `fp3o check-smac` and the fit of the embedded engine."""
+"""Records, replays and compares battles, for `fp3o check-smac` and for fitting the embedded engine."""
