@@ -10,7 +10,7 @@ from fp3o.envs.native.ranges import INTEGER, arrays, ir, types
 
 
 def _atomic(operation: str) -> Any:
-    """An intrinsic (address, number): atomic read-modify-write of the integer at an address, which returns the old one."""
+    """An intrinsic (address, number): an atomic read-modify-write of the integer there, which returns the old one."""
 
     def change(_: Any, address: Any, number: Any) -> Any:
         def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:

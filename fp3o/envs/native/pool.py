@@ -1,7 +1,7 @@
 """A thread pool that runs the parts of a kernel call together with the caller.
 
 Any free thread takes the next part, the caller included, so that a helper that wakes up late or waits for a processor
-delays nobody. The caller busy-waits some microseconds for the last part, then sleeps. Helpers sleep between calls; where
+delays nobody. The caller busy-waits some microseconds for the last part, then sleeps. Helpers sleep between calls; if
 this process has a thread for every processor they busy-wait first, because waking sixteen takes longer than some calls.
 """
 
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.checks import processors
 from fp3o.envs.native.compiled import inner
 from fp3o.envs.native.intrinsics import add, call, exchange, give_way, look, put
 from fp3o.envs.native.ranges import Kernel, Ranges, read, types
+from fp3o.machine import processors
 
 # Places in the pool's memory, in bytes; numbers that several threads write have cache lines of their own.
 LEFT = 0
