@@ -51,10 +51,7 @@ def algorithm(
         file, digest = _source(where, turns)
         known = (algorithms() if file else ALGORITHMS).get(name)
         _check_free(where, name, known, file)
-        if isinstance(settings, type):
-            values, own, meanings = {}, settings, {}
-        else:
-            values, own, meanings = _settings(name, settings or {})
+        values, own, meanings = _settings(name, settings or {})
         plugins = sum(bool(one.file) for one in ALGORITHMS.values())
         chosen = colour or (known.colour if known else COLOURS[plugins % len(COLOURS)])
         ALGORITHMS[name] = Algorithm(
@@ -141,12 +138,14 @@ def _check_free(where: str, name: str, known: Algorithm | Environment | None, fi
 
 
 def _settings(
-    name: str, given: Mapping[str, Scalar | Setting]
+    name: str, given: Mapping[str, Scalar | Setting] | type[Any]
 ) -> tuple[dict[str, Scalar], type[Any] | None, dict[str, str]]:
     """Split what was given: values of existing settings, a dataclass of the algorithm's own, and their meanings.
 
     Giving a value to a setting that only some algorithms of fp3o read makes it one of this algorithm's own, too.
     """
+    if isinstance(given, type):
+        return {}, given, {}
     where = f"algorithm {name!r}"
     known, options = every_field(), declared(PettingzooOptions)
     values: dict[str, Scalar] = {}

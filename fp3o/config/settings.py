@@ -7,7 +7,6 @@ Imports neither torch nor an environment, so that resolving a thousand cells tak
 from __future__ import annotations
 
 from dataclasses import dataclass, make_dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fp3o.fields import Bounds, Declared, declared
@@ -85,10 +84,14 @@ def settings_of(algorithm: str) -> type[Settings]:
     return with_own(Settings, entry.own) if entry and entry.own else Settings
 
 
-@cache
+_MADE: dict[tuple[type[Any], ...], type[Any]] = {}
+
+
 def with_own(base: type[Settings], *own: type[Any]) -> type[Any]:
-    """A class with the fields of them all."""
-    return make_dataclass(base.__name__, [], bases=(*own, base), frozen=True)
+    """A class with the fields of them all; always the same."""
+    if (base, *own) not in _MADE:
+        _MADE[base, *own] = make_dataclass(base.__name__, [], bases=(*own, base), frozen=True)
+    return _MADE[base, *own]
 
 
 def every_field() -> dict[str, Declared]:

@@ -116,7 +116,7 @@ def _settings(meta: dict[str, Any], algorithm: str) -> Settings:
     epochs: Any = meta.get("ppo_epoch_per_stage", meta.get("ppo_epoch"))
     schedules: dict[str, Any] = {"near_linear": "linear", "constant": "constant", "rp": "product"}
     orders: dict[str, Any] = {"greedy": "greedy", "cyclic": "fixed"}  # semi-greedy draws are recorded as an order
-    return with_own(Settings, Fp3oSettings, CoppoSettings, HappoSettings, A2poSettings)(
+    settings: Settings = with_own(Settings, Fp3oSettings, CoppoSettings, HappoSettings, A2poSettings)(
         rollout_length=meta["T"],
         rollout_threads=meta["E"],
         epochs=epochs,
@@ -146,6 +146,7 @@ def _settings(meta: dict[str, Any], algorithm: str) -> Settings:
         corrected_targets="critic_targets_corrected" in meta["neutralised"],
         joint_gradient=meta["algorithm"] == "coppo_joint",
     )
+    return settings
 
 
 def weights(arrays: Any, prefix: str, layout: ParameterLayout, owners: int) -> Tensor:
