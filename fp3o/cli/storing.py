@@ -11,7 +11,7 @@ from fp3o import config
 from fp3o.errors import unknown
 
 if TYPE_CHECKING:
-    from fp3o.workflow.saved import Outcome
+    from fp3o.runs.store import Outcome
 
 
 def save(
@@ -70,7 +70,7 @@ def prune(
 
 def under_dvc(suite: str) -> tuple[str, ...]:
     """The suite as the only one, or all that are under DVC for ""; UserError for another."""
-    from fp3o.workflow.objects import TRACKED
+    from fp3o.runs.store import TRACKED
 
     if suite and suite not in TRACKED:
         raise unknown("suite", suite, TRACKED, "DVC")

@@ -22,7 +22,7 @@ def status(
     verify: Annotated[bool, arg(help="Also check every file of every run here against its checksum.")] = False,
 ) -> int:
     """Show how far a suite has come: done, diverged, resumable, in DVC but not pulled, failed, missing, stale."""
-    from fp3o.workflow.saved import Outcome
+    from fp3o.runs.store import Outcome
     from fp3o.workflow.status import damaged, examine, lines
 
     chosen = config.load_suite(suite)

@@ -14,26 +14,8 @@ import numpy as np
 
 from fp3o.config.resolution import digest_of
 from fp3o.errors import UserError
-from fp3o.runs import records, small
-
-
-class RunId(NamedTuple):
-    """Identifies a run; the digest stands for settings, options, protocol version and engine revision."""
-
-    cell: str
-    digest: str
-    seed: int
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> RunId:
-        """The run a run.json says it is."""
-        return cls(document["cell"], document["digest"], document["seed"])
-
-    @classmethod
-    def at(cls, folder: Path) -> RunId:
-        """The run that belongs into a folder `…/<cell>/<digest>/seed-<k>`; seed −1 where that is not its name."""
-        seed = folder.name.removeprefix("seed-")
-        return cls("/".join(folder.parts[-6:-2]), folder.parts[-2], int(seed) if seed.isdecimal() else -1)
+from fp3o.runs import compressed, records
+from fp3o.runs.layout import RunId
 
 
 def remedy(folder: Path) -> str:
@@ -63,10 +45,10 @@ def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[s
     for name in sorted(needed(document)):
         if name not in document["sha256"]:
             raise UserError(f"{path} has no checksum of {name}; {remedy(folder)}")
-    left_out = records.CHECKPOINT if small.lacks_checkpoint(folder) else ""
+    left_out = records.CHECKPOINT if compressed.lacks_checkpoint(folder) else ""
     for name in [name for name in document["sha256"] if name != left_out] if files is None else files:
         if name == left_out:
-            raise UserError(small.without_checkpoint(folder, document["cell"], document["seed"]))
+            raise UserError(compressed.without_checkpoint(folder, document["cell"], document["seed"]))
         if name in document["sha256"]:
             _check_file(folder, name, document["sha256"][name])
     return document

@@ -14,7 +14,8 @@ from fp3o.config import Cell, Change
 from fp3o.envs.domains import DOMAINS, RETURN, Metric, Reduction, Scoring
 from fp3o.errors import UserError
 from fp3o.runs import records
-from fp3o.runs.verify import RunId, read_tables, read_verified
+from fp3o.runs.layout import RunId
+from fp3o.runs.verify import read_tables, read_verified
 from fp3o.statistics.intervals import Summary, summarise
 
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
@@ -54,7 +55,7 @@ class Planned(NamedTuple):
 
     def folder(self, runs: Path, seed: int) -> Path:
         """The folder of a seed's run."""
-        return runs / self.cell / self.digest / f"seed-{seed}"
+        return runs / RunId(self.cell, self.digest, seed).path
 
 
 class Curve(NamedTuple):

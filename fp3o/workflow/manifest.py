@@ -19,34 +19,19 @@ from typing import Any, NamedTuple
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import layout, records
+from fp3o.runs import layout, records, store
 from fp3o.runs.atomic import write_atomically
-from fp3o.runs.verify import RunId, read_verified
-from fp3o.workflow import jobs, objects
+from fp3o.runs.layout import RunId
+from fp3o.runs.verify import read_verified
+from fp3o.workflow import jobs
 from fp3o.workflow.blocks import TRAIN, block_name
 
 LOG_LINES = 20
 
 
-class PlannedRun(NamedTuple):
-    """One seed of one cell of a suite."""
-
-    plan: config.Plan
-    seed: int
-
-    @property
-    def id(self) -> str:
-        """`<digest>-s<seed>`: the key in the manifest."""
-        return f"{self.plan.digest}-s{self.seed}"
-
-    def document(self, suite: str) -> Path:
-        """Its run.json, which exists if and only if the run is finished."""
-        return layout.run_directory(layout.suite_root(suite) / "runs", self.plan, self.seed) / "run.json"
-
-
-def planned_runs(suite: config.Suite) -> list[PlannedRun]:
+def planned_runs(suite: config.Suite) -> list[RunId]:
     """Every run that a suite asks for."""
-    return [PlannedRun(plan, seed) for plan, seeds in suite.runs() for seed in seeds]
+    return [RunId(plan.cell.id, plan.digest, seed) for plan, seeds in suite.runs() for seed in seeds]
 
 
 def train_log(suite: str, plan: config.Plan, block: Sequence[int], rule: str = TRAIN, number: int = 1) -> Path:
@@ -87,13 +72,11 @@ def manifest(suite: config.Suite, without: Container[str] = ()) -> dict[str, Any
     runs: dict[str, Any] = {}
     saved = _saved(suite)
     for run in planned_runs(suite):
-        path = run.document(suite.name)
-        name = path.parent.relative_to(layout.suite_root(suite.name) / "runs").as_posix()
-        if path.is_file() and name not in without:
-            document = read_verified(path.parent, RunId(run.plan.cell.id, run.plan.digest, run.seed))
-            runs[run.id] = saved.entry(run, document)
+        path = layout.document_path(suite.name, run)
+        if path.is_file() and run.path not in without:
+            runs[run.key] = saved.entry(run, read_verified(path.parent, run))
         elif (entry := saved.away(run)) is not None:
-            runs[run.id] = entry
+            runs[run.key] = entry
     return {"suite": suite.name, "runs": runs}
 
 
@@ -109,55 +92,47 @@ def entries(text: bytes, path: Path) -> dict[str, dict[str, Any]]:
 class _Saved(NamedTuple):
     """What is known of the saved runs of a suite."""
 
-    where: objects.Setup | None
+    where: store.Setup | None
     """None: the suite is not under DVC."""
-    locked: objects.Listing | None
+    locked: store.Listing | None
     """None: the listing is in a remote only."""
     known: Mapping[str, Mapping[str, Any]]
     """The manifest in git, by run id; not the one on disk, which Snakemake deletes before it runs the rule."""
 
-    def entry(self, run: PlannedRun, document: Mapping[str, Any]) -> dict[str, Any]:
+    def entry(self, run: RunId, document: Mapping[str, Any]) -> dict[str, Any]:
         """A run's entry, from its run.json."""
         return {
             **({"saved": "without checkpoint"} if self._without_checkpoint(run) else {}),
-            "cell": run.plan.cell.id,
-            "digest": run.plan.digest,
-            "seed": run.seed,
+            **run._asdict(),
             "status": document["status"],
             "score": document["score"],
             "sha256": document["sha256"],
         }
 
-    def _without_checkpoint(self, run: PlannedRun) -> bool:
+    def _without_checkpoint(self, run: RunId) -> bool:
         if self.locked is None:
-            return "saved" in self.known.get(run.id, {})
-        folder = _folder_of(run)
-        return f"{folder}/{records.RUN}" in self.locked and f"{folder}/{records.CHECKPOINT}" not in self.locked
+            return "saved" in self.known.get(run.key, {})
+        return f"{run.path}/{records.RUN}" in self.locked and f"{run.path}/{records.CHECKPOINT}" not in self.locked
 
-    def away(self, run: PlannedRun) -> dict[str, Any] | None:
+    def away(self, run: RunId) -> dict[str, Any] | None:
         """The entry of a saved run that is not in this checkout, None if it was not saved.
 
         From its run.json if DVC's cache or store has it, else from the manifest in git.
         """
-        md5 = (self.locked or {}).get(f"{_folder_of(run)}/{records.RUN}")
-        content = objects.find(md5, self.where) if md5 and self.where is not None else None
+        md5 = (self.locked or {}).get(f"{run.path}/{records.RUN}")
+        content = store.find(md5, self.where) if md5 and self.where is not None else None
         if content is not None:
             return self.entry(run, json.loads(content))
-        return dict(self.known[run.id]) if run.id in self.known else None
-
-
-def _folder_of(run: PlannedRun) -> str:
-    """A run's folder in listings."""
-    return f"{run.plan.cell.id}/{run.plan.digest}/seed-{run.seed}"
+        return dict(self.known[run.key]) if run.key in self.known else None
 
 
 def _saved(suite: config.Suite) -> _Saved:
-    if suite.name not in objects.TRACKED or not Path(".dvc").is_dir():
+    if suite.name not in store.TRACKED or not Path(".dvc").is_dir():
         return _Saved(None, {}, {})
-    where = objects.setup()
+    where = store.setup()
     path = manifest_path(suite.name)
-    text = objects.committed(path, "") or objects.committed(path)
-    locked = objects.listing(objects.listing_name(objects.lock_text(), suite.name), where)
+    text = store.committed(path, "") or store.committed(path)
+    locked = store.listing(store.listing_name(store.lock_text(), suite.name), where)
     return _Saved(where, locked, entries(text or b"", path))
 
 
@@ -217,7 +192,8 @@ def failures(suite: config.Suite) -> list[dict[str, Any]]:
     for plan, seeds in suite.runs():
         for block in config.seed_blocks(seeds, suite.seed_block):
             log = last_log(suite.name, plan, block)
-            missing = [s for s in block if not PlannedRun(plan, s).document(suite.name).is_file()]
+            ids = [RunId(plan.cell.id, plan.digest, seed) for seed in block]
+            missing = [run.seed for run in ids if not layout.document_path(suite.name, run).is_file()]
             lines = jobs.lines(log)
             if missing and lines:
                 exits = [line.split()[-1] for line in lines if line.startswith("--- exit code ")]

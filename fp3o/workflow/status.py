@@ -12,7 +12,8 @@ from fp3o import config
 from fp3o.errors import UserError
 from fp3o.progress import track
 from fp3o.runs import layout
-from fp3o.runs.verify import RunId, read_verified
+from fp3o.runs.layout import RunId
+from fp3o.runs.verify import read_verified
 from fp3o.workflow import guard, manifest
 
 State: TypeAlias = Literal["done", "diverged", "damaged", "resumable", "in DVC", "failed", "missing"]

@@ -14,7 +14,7 @@ if os.path.isdir(os.path.join(workflow.basedir, "fp3o")):  # A checkout; an inst
 from fp3o.config import data_root, load_suite, resolve
 from fp3o.errors import UserError
 from fp3o.runs import layout
-from fp3o.runs.small import lacks_checkpoint
+from fp3o.runs.compressed import lacks_checkpoint
 from fp3o.workflow import code, cost, guard, jobs, machine, manifest
 from fp3o.workflow.blocks import Sweep, plans_digest
 from fp3o.workflow.options import checked_options
