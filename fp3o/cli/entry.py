@@ -23,7 +23,7 @@ from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
 from fp3o.cli.render import render
 from fp3o.cli.show import show
-from fp3o.cli.storing import prune, pull, save
+from fp3o.cli.storing import merge, prune, pull, save
 from fp3o.cli.suites import new_suite, snakefile
 from fp3o.cli.sweep import rerun, status
 from fp3o.cli.train import train
@@ -51,6 +51,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "rerun": rerun,
     "save": save,
     "pull": pull,
+    "merge": merge,
     "prune": prune,
 }
 

@@ -1,9 +1,9 @@
-"""`fp3o save`, `fp3o pull` and `fp3o prune`: the runs of the suites under DVC."""
+"""`fp3o save`, `fp3o pull`, `fp3o merge` and `fp3o prune`: the runs of the suites under DVC."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
@@ -46,6 +46,22 @@ def pull(
 
     config.repository()
     return report(pulling.pull(cells, under_dvc(suite)))
+
+
+def merge(
+    *,
+    prefer: Annotated[
+        Literal["", "ours", "theirs"], arg(help="Whose runs to take where both sides saved the same run differently.")
+    ] = "",
+) -> int:
+    """Unite the saved runs of both sides, after a git merge that stopped at conflicts in dvc.lock or manifests.
+
+    Refuses only where both sides saved the same run differently; the commit is left to you.
+    """
+    from fp3o.workflow import merging
+
+    config.repository()
+    return report(merging.merge(prefer))
 
 
 def prune(

@@ -38,7 +38,7 @@ EVALUATION_COLUMNS = ("env_steps", "iteration", "episode", "return", "return_per
 FINAL_COLUMNS = ("episode", "return", "return_per_agent", "won", "length")
 SCHEMA_VERSION = 1
 COMPRESSED = ".xz"
-"""Added to the names of files that are saved compressed (fp3o/runs/small.py)."""
+"""Added to the names of files that are saved compressed (fp3o/runs/compressed.py)."""
 
 Value: TypeAlias = float | int | bool | None
 Columns: TypeAlias = dict[str, NDArray[np.float64]]

@@ -369,6 +369,23 @@ def committed(path: Path, revision: str = "HEAD") -> bytes | None:
     return done.stdout if done.returncode == 0 else None
 
 
+def commits_in_use() -> list[str]:
+    """The last commit, its parents, what is being merged, the heads of branches (remote ones, too) and stashes."""
+    questions = (
+        ["rev-parse", "--quiet", "--verify", "HEAD"],
+        ["rev-parse", "--quiet", "HEAD^@"],
+        ["rev-parse", "--quiet", "--verify", "MERGE_HEAD"],
+        ["for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes"],
+        ["stash", "list", "--format=%H"],
+    )
+    found: list[str] = []
+    with contextlib.suppress(FileNotFoundError):
+        for words in questions:
+            done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+            found += done.stdout.split() if done.returncode == 0 else []
+    return list(dict.fromkeys(found))
+
+
 def git(command: Iterable[str], paths: Iterable[Path]) -> None:
     """Call git with these files, of which there may be thousands; UserError if it fails."""
     words = list(command)

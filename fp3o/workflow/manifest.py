@@ -63,17 +63,23 @@ def manifest_path(suite: str) -> Path:
     return layout.suite_root(suite) / "manifest.json"
 
 
-def manifest(suite: config.Suite, without: Container[str] = ()) -> dict[str, Any]:
+def manifest(
+    suite: config.Suite,
+    without: Container[str] = (),
+    known: Mapping[str, Mapping[str, Any]] | None = None,
+    here: bool = True,
+) -> dict[str, Any]:
     """The planned runs that exist, here or in DVC, by run id. Without times and hosts: equal runs give equal manifests.
 
     A run that was saved and not pulled keeps its entry: without it the guard would let it be trained again. So does a
-    run whose folder is in `without`, which is here but damaged; any other damaged run is a UserError.
+    run whose folder is in `without`, which is here but damaged; any other damaged run is a UserError. known: entries to
+    use instead of those in git. here: whether runs of this checkout count, not only saved ones.
     """
     runs: dict[str, Any] = {}
-    saved = _saved(suite)
+    saved = _saved(suite, known)
     for run in planned_runs(suite):
         path = layout.document_path(suite.name, run)
-        if path.is_file() and run.path not in without:
+        if here and run.path not in without and path.is_file():
             runs[run.key] = saved.entry(run, read_verified(path.parent, run))
         elif (entry := saved.away(run)) is not None:
             runs[run.key] = entry
@@ -85,6 +91,8 @@ def entries(text: bytes, path: Path) -> dict[str, dict[str, Any]]:
     try:
         runs = {str(name): dict(entry) for name, entry in json.loads(text)["runs"].items()} if text else {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if store.in_conflict(text):
+            raise UserError(f"{path} {store.IN_CONFLICT}") from None
         raise UserError(f"{path} is damaged ({error!r}): `git checkout HEAD {path}` restores it") from None
     return runs
 
@@ -126,14 +134,15 @@ class _Saved(NamedTuple):
         return dict(self.known[run.key]) if run.key in self.known else None
 
 
-def _saved(suite: config.Suite) -> _Saved:
+def _saved(suite: config.Suite, known: Mapping[str, Mapping[str, Any]] | None = None) -> _Saved:
     if suite.name not in store.TRACKED or not Path(".dvc").is_dir():
         return _Saved(None, {}, {})
     where = store.setup()
-    path = manifest_path(suite.name)
-    text = store.committed(path, "") or store.committed(path)
+    if known is None:
+        path = manifest_path(suite.name)
+        known = entries(store.committed(path, "") or store.committed(path) or b"", path)
     locked = store.listing(store.listing_name(store.lock_text(), suite.name), where)
-    return _Saved(where, locked, entries(text or b"", path))
+    return _Saved(where, locked, known)
 
 
 # --- Cells and metrics ---------------------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ from fp3o.workflow import saving
 LEFTOVERS = (".*.tmp", ".*.partial", ".probe-*")
 """Files that a killed `dvc pull`, `fp3o pull` or training leaves beside finished ones."""
 LEFTOVER_SECONDS = 3600.0
-LAST = "the last commit's dvc.lock"
 
 
 def prune(suite: config.Suite, delete: bool = False, kept: bool = False) -> list[str]:
@@ -36,8 +35,8 @@ def prune(suite: config.Suite, delete: bool = False, kept: bool = False) -> list
 
     A run is superseded by a later one of the same cell and seed with the settings planned now, a run in replaced/ by a
     later one that is here and unaltered, scratch once all its seeds are finished. What is being trained is left alone.
-    An object of artifacts/ is removed once neither dvc.lock nor that of the last commit names it, so never in the same
-    call as its run. Runs saved earlier stay in git's history.
+    An object of artifacts/ is removed once neither dvc.lock names it nor that of a commit in use (the last one, its
+    parents, heads of branches, stashes), so never in the same call as its run. Runs saved before stay in git's history.
     """
     root = layout.suite_root(suite.name)
     if suite.name not in TRACKED:
@@ -219,14 +218,20 @@ def _size(folder: Path) -> int:
 
 
 def _needed(where: Setup) -> set[str]:
-    """Objects of all suites that dvc.lock names, or that of the last commit, which clones of the repository need."""
+    """Objects of all suites that dvc.lock names, or that of a commit in use: clones and colleagues need them."""
     names: set[str] = set()
-    for place, text in (("dvc.lock", store.lock_text()), (LAST, store.committed(store.LOCK))):
+    locks = {store.lock_text(): ""}
+    for revision in store.commits_in_use():
+        locks.setdefault(store.committed(store.LOCK, revision) or b"", revision)
+    for text, revision in locks.items():
         for suite in TRACKED:
-            name = store.listing_name(text, suite, place)
+            name = store.listing_name(text, suite, f"dvc.lock of commit {revision}" if revision else "dvc.lock")
             files = store.listing(name, where)
+            if files is None and name is not None and revision:
+                content = store.committed(store.object_path(STORE, name), revision)
+                files = {} if content is None else store.parsed(content, name)  # None: saved to another remote.
             if files is None:
-                raise UserError(f"object {name}, the list of {place}, is damaged or not here; nothing was removed")
+                raise UserError(f"object {name}, the list of dvc.lock, is damaged or not here; nothing was removed")
             names |= {*files.values(), *([name] if name else [])}
     return names
 
