@@ -46,8 +46,8 @@ def publish_runs(
             episodes = [Episode(0, 10.0 + seed, 5.0, 2, None)] * plan.settings.evaluation_episodes
             log.append(records.evaluation_rows(100, 1, episodes))
             log.close()
-            (folder.scratch(seed) / records.ITERATIONS).write_text("loss\n1\n")
-            (folder.scratch(seed) / records.CHECKPOINT).write_bytes(b"weights")
+            (folder.scratch(seed) / records.ITERATIONS).write_text(f"loss\n{seed}\n")
+            (folder.scratch(seed) / records.CHECKPOINT).write_bytes(f"weights of seed {seed}".encode())
             document = run_document(plan, seed, folder.scratch(seed), **(status or {}))
             folder.publish(seed, document)
         folder.discard_scratch()

@@ -310,6 +310,22 @@ def cells_text(pattern: str, paths: Iterable[str]) -> str:
     return first_of(difflib.get_close_matches(pattern, cells, len(cells), cutoff=0) if cells else cells)
 
 
+def saved_runs(suite: str) -> dict[str, str] | None:
+    """By run (cell/digest/seed), the md5 of the run.json that dvc.lock names; None if its listing is not here."""
+    files = listing(listing_name(lock_text(), suite), setup()) if suite in TRACKED else {}
+    return None if files is None else {run_of(path): md5 for path, md5 in files.items() if path.endswith(f"/{RUN}")}
+
+
+def replaced_runs(suite: str) -> list[Path]:
+    """The runs here whose run.json is not the saved one: trained anew and not saved yet, or altered."""
+    folders = {runs_folder(suite) / run: md5 for run, md5 in (saved_runs(suite) or {}).items()}
+    return [folder for folder, md5 in folders.items() if (path := folder / RUN).is_file() and _md5_at(path) != md5]
+
+
+def _md5_at(path: Path) -> str:
+    return md5_of(path.read_bytes())
+
+
 def saved_document(suite: str, run: str, where: Setup) -> dict[str, Any] | None:
     """run.json of a saved run, `<cell>/<digest>/seed-<k>`; None if its bytes are not on this machine."""
     locked = listing(listing_name(lock_text(), suite), where) or {}

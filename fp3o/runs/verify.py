@@ -54,6 +54,30 @@ def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[s
     return document
 
 
+def copies(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """By folder, why a finished run must be a copy of another seed's: both have the same checkpoint or log.
+
+    documents: run.json by folder. Evaluations may be equal: a simple game can have one best return.
+    """
+    found: dict[str, str] = {}
+    for name in (records.CHECKPOINT, records.ITERATIONS):
+        seen: dict[tuple[str, str], str] = {}
+        for folder, document in documents.items():
+            if document["status"] == "finished":
+                other = seen.setdefault((document["digest"], document["sha256"][name]), folder)
+                if other != folder:
+                    text = f"{other} and {folder} have the same {name}: one is a copy"
+                    text += "; delete that one, then `fp3o pull` it or train it again"
+                    found = {other: text, folder: text, **found}
+    return found
+
+
+def check_distinct(documents: Mapping[str, Mapping[str, Any]]) -> None:
+    """UserError if one of these runs (run.json by folder) is a copy of another seed's."""
+    for problem in copies(documents).values():
+        raise UserError(problem)
+
+
 def needed(document: Mapping[str, Any]) -> set[str]:
     """Names of the files, beside run.json, that a run with this run.json must have."""
     settings = document["settings"]

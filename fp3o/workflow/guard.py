@@ -6,10 +6,11 @@ Concerns the suites under DVC alone (dvc.yaml): runs of other suites are not sav
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from fp3o import config
-from fp3o.errors import UserError
+from fp3o.errors import UserError, first_of
 from fp3o.runs import layout, store
 from fp3o.runs.layout import RunId
 from fp3o.runs.records import RUN
@@ -30,16 +31,44 @@ def in_dvc(suite: str) -> bool:
 
 
 def known(suite: str) -> dict[tuple[str, int], set[str]]:
-    """By (cell, seed), the digests of the saved runs, from the manifest."""
-    path = manifest.manifest_path(suite)
-    if not in_dvc(suite) or not path.is_file():
+    """By (cell, seed), the digests of the saved runs: from dvc.lock, or if its listing is not here, the manifest."""
+    if not in_dvc(suite):
         return {}
     digests: dict[tuple[str, int], set[str]] = {}
-    for name, entry in manifest.entries(path.read_bytes(), path).items():
-        if not {"cell", "seed", "digest"} <= entry.keys():
-            raise UserError(f"{path} is damaged (run {name}): `git checkout HEAD {path}` restores it")
-        digests.setdefault((entry["cell"], entry["seed"]), set()).add(entry["digest"])
+    runs = locked_runs(suite)
+    for run in _listed_runs(suite) if runs is None else runs:
+        digests.setdefault((run.cell, run.seed), set()).add(run.digest)
     return digests
+
+
+def locked_runs(suite: str) -> list[RunId] | None:
+    """The runs that dvc.lock names; None if its listing is in a remote only."""
+    with contextlib.chdir(config.repository()):
+        runs = store.saved_runs(suite)
+    return None if runs is None else [RunId.at(run) for run in runs]
+
+
+def _listed_runs(suite: str) -> list[RunId]:
+    """The runs that the manifest names."""
+    path = manifest.manifest_path(suite)
+    runs = []
+    for name, entry in manifest.entries(path.read_bytes() if path.is_file() else b"", path).items():
+        if not set(RunId._fields) <= entry.keys():
+            raise UserError(f"{path} is damaged (run {name}): `git checkout HEAD {path}` restores it")
+        runs.append(RunId.of(entry))
+    return runs
+
+
+def notices(suite: config.Suite) -> list[str]:
+    """What whoever makes tables should know: runs that are not the saved ones, a manifest that is not theirs."""
+    if not in_dvc(suite.name):
+        return []
+    with contextlib.chdir(config.repository()):
+        lines = manifest.disagreements(suite)
+        if replaced := store.replaced_runs(suite.name):
+            named = first_of(replaced, SHOWN)
+            lines.append(f"{len(replaced)} runs are not the saved ones, trained anew or altered: {named}")
+    return lines
 
 
 def pull_command(suite: str, cells: Sequence[str]) -> str:

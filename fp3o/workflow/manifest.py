@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fp3o import config
-from fp3o.errors import UserError
+from fp3o.errors import UserError, first_of
 from fp3o.runs import layout, records, store
 from fp3o.runs.atomic import write_atomically
 from fp3o.runs.layout import RunId
@@ -95,6 +95,39 @@ def entries(text: bytes, path: Path) -> dict[str, dict[str, Any]]:
             raise UserError(f"{path} {store.IN_CONFLICT}") from None
         raise UserError(f"{path} is damaged ({error!r}): `git checkout HEAD {path}` restores it") from None
     return runs
+
+
+def disagreements(suite: config.Suite) -> list[str]:
+    """What the manifest on disk says that the planned runs here, and the saved ones that dvc.lock names, do not."""
+    path = manifest_path(suite.name)
+    saved = store.saved_runs(suite.name) if Path(".dvc").is_dir() else {}
+    if not path.is_file() or not saved:
+        return []
+    listed, where = entries(path.read_bytes(), path), store.setup()
+    lacking, wrong = [], []
+    for run in planned_runs(suite):
+        here = layout.document_path(suite.name, run)
+        contents = [here.read_bytes()] if here.is_file() else []
+        if run.path in saved and (content := store.find(saved[run.path], where)) is not None:
+            contents.append(content)
+        if run.key not in listed:
+            lacking += [run.path] * (run.path in saved)
+        elif run.path not in saved and not contents:
+            wrong.append(run.path)  # Nobody has it.
+        elif contents and not any(_tells(listed[run.key], content) for content in contents):
+            wrong.append(run.path)
+    texts = {"lacks saved runs": lacking, "does not say what run.json says": wrong}
+    remedy = "`fp3o save` writes it anew"
+    return [f"{path} {text}: {first_of(runs)}; {remedy}" for text, runs in texts.items() if runs]
+
+
+def _tells(entry: Mapping[str, Any], content: bytes) -> bool:
+    """Whether an entry has the result that a run.json has."""
+    try:
+        document = json.loads(content)
+        return all(entry.get(name) == document[name] for name in (*RunId._fields, "status", "score", "sha256"))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 class _Saved(NamedTuple):

@@ -40,6 +40,9 @@ def merge(prefer: Literal["", "ours", "theirs"] = "") -> Outcome:
     with store.store_lock():
         conflicts = _conflicts()
         if not conflicts:
+            for path in (LOCK, *map(manifest.manifest_path, TRACKED)):
+                if path.is_file() and store.in_conflict(path.read_bytes()):
+                    raise UserError(f"{path} has conflict markers, and git has forgotten the conflict: merge again")
             return Outcome(["nothing to unite: no file is in conflict"], [])
         manifests = {manifest.manifest_path(suite): suite for suite in TRACKED}
         tables = [path for path in conflicts if _suite_of(path) and path not in manifests]

@@ -6,11 +6,14 @@ stays; new ones are saved as `saving` of their suite says.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import math
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fp3o import config
 from fp3o.errors import UserError
@@ -19,7 +22,7 @@ from fp3o.runs import compressed, layout, records, store
 from fp3o.runs.atomic import disk_errors
 from fp3o.runs.layout import RunId
 from fp3o.runs.store import PAPER, STORE, TRACKED, Listing, Outcome, Setup, by_run, fits, locked_listing
-from fp3o.runs.verify import read_verified
+from fp3o.runs.verify import copies, read_verified
 from fp3o.workflow import guard, manifest
 
 # Bytes. The store is part of the git repository, so it stays small; for more, a DVC remote is needed.
@@ -64,16 +67,18 @@ def _save_suite(suite: config.Suite, where: Setup, compress: Sequence[str]) -> t
     """Store the finished runs of a suite, write dvc.lock and its manifest; all saved files, and what was done."""
     locked = locked_listing(where, suite.name)
     here, problems = _finished_here(suite, locked, where, compress)
-    replaced = {store.run_of(path) for path in here}
-    wanted = {path: md5 for path, md5 in locked.items() if store.run_of(path) not in replaced} | here
+    present = {store.run_of(path) for path in here}
+    wanted = {path: md5 for path, md5 in locked.items() if store.run_of(path) not in present} | here
+    changed = [path for path in here if path.endswith(f"/{records.RUN}") and locked.get(path, here[path]) != here[path]]
     record(wanted, where, suite.name)
     lines = []
     if wanted or suite.name == PAPER:
         manifest.write_json(manifest.manifest_path(suite.name), manifest.manifest(suite, problems))
         runs = {store.run_of(path) for path in wanted}
         lines.append(f"{len(wanted)} files of {len(runs)} runs are in {where.place}")
-        if away := runs - replaced:
+        if away := runs - present:
             lines.append(f"{len(away)} of these runs are not here and stay as they were saved")
+        lines += [f"replaced: {store.run_of(path)}, which was saved before as another run" for path in changed]
     about = "" if suite.name == PAPER else f"{suite.name}: "
     named = [f"not saved: {text}" for text in problems.values()]
     return wanted, Outcome([f"{about}{line}" for line in lines], named)
@@ -91,12 +96,15 @@ def _finished_here(
     problems: dict[str, str] = {}
     root = store.runs_folder(suite.name)
     known_runs = by_run(locked)
+    doubles = copies(_documents(suite, locked, where))
     for run in track(_runs_here(suite), "checking runs here", "runs"):
         folder = root / run
         known = known_runs.get(run, {})
         try:
             contents = _checked_contents(folder)
             is_saved = known.get(records.RUN) == store.md5_of(contents[records.RUN])
+            if str(folder) in doubles and not is_saved:
+                raise UserError(doubles[str(folder)])
             names = list(known) if is_saved else _names(suite, RunId.at(folder), contents)
             if any(fits(run, pattern, suite.name) for pattern in compress):
                 names = compressed.names(names, checkpoint=True)
@@ -115,6 +123,20 @@ def _finished_here(
             store.put(where.cache, md5, content)
             files[f"{run}/{name}"] = md5
     return files, problems
+
+
+def _documents(suite: config.Suite, locked: Listing, where: Setup) -> dict[str, dict[str, Any]]:
+    """run.json of the finished runs here and of the saved ones that are away, by folder; those that can be read."""
+    root = store.runs_folder(suite.name)
+    documents = {}
+    runs = {RunId.at(path).path for path in (*_runs_here(suite), *by_run(locked))}
+    for folder in sorted(root / run for run in runs):
+        with contextlib.suppress(UserError):
+            if (folder / records.RUN).is_file():
+                documents[str(folder)] = records.read_run(folder / records.RUN)
+            elif content := store.find(locked.get(f"{folder.relative_to(root)}/{records.RUN}", ""), where):
+                documents[str(folder)] = json.loads(content)
+    return {folder: found for folder, found in documents.items() if RunId.of(found) == RunId.at(folder)}
 
 
 def _runs_here(suite: config.Suite) -> list[str]:

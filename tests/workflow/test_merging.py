@@ -143,3 +143,6 @@ def test_each_run_is_taken_from_the_side_that_changed_it() -> None:
 
 def test_without_a_conflict_nothing_is_done(clone: Path) -> None:
     assert merging.merge() == (["nothing to unite: no file is in conflict"], [])
+    Path("dvc.lock").write_text("<<<<<<< HEAD\n=======\n>>>>>>> theirs\n")
+    with pytest.raises(UserError, match=r"dvc\.lock has conflict markers, and git has forgotten the conflict"):
+        merging.merge()

@@ -209,7 +209,7 @@ def test_a_damaged_manifest_or_run_is_one_line(clone: Path) -> None:
     publish(CELL, 0)
     manifest.manifest_path("paper").write_text("<<<<<<< HEAD\n")
     git("add", "results/paper/manifest.json")
-    with pytest.raises(UserError, match=r"manifest\.json is damaged"):
+    with pytest.raises(UserError, match=r"manifest\.json has conflict markers of a merge: `fp3o merge`"):
         manifest.manifest(suite)
 
 

@@ -173,6 +173,8 @@ def artefacts_of_what_exists(wildcards):
 def stop_unless_pulled():
     try:
         message = guard.refusal(SUITE, sweep.missing, training=not sweep.available)
+        for line in guard.notices(suite):
+            print(line, file=sys.stderr)
     except UserError as error:
         raise WorkflowError(str(error)) from None
     if message and not config["retrain"]:
