@@ -336,12 +336,10 @@ def saved_document(suite: str, run: str, where: Setup) -> dict[str, Any] | None:
 
 
 def write_lock(files: Mapping[str, str], where: Setup, suite: str = PAPER) -> None:
-    """Make dvc.lock name exactly these files of a suite, with the stage's command and dependencies as they are now."""
+    """Make dvc.lock name exactly these files of a suite, with the stage's command as it is now."""
     called = TRACKED[suite]
     try:
-        stage = yaml.safe_load(Path("dvc.yaml").read_bytes())["stages"][called]
-        command, deps = str(stage["cmd"]), sorted(stage.get("deps", []))
-        contents = {dep: Path(dep).read_bytes() for dep in deps}
+        command = str(yaml.safe_load(Path("dvc.yaml").read_bytes())["stages"][called]["cmd"])
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         raise UserError(f"dvc.yaml has no usable stage `{called}`: {' '.join(str(error).split())}") from None
     sizes = [_size_of(md5, where) for md5 in files.values()]
@@ -351,14 +349,7 @@ def write_lock(files: Mapping[str, str], where: Setup, suite: str = PAPER) -> No
         out["size"] = sum(known)
     out["nfiles"] = len(files)
     document = _document(lock_text())
-    document["stages"][called] = {
-        "cmd": command,
-        "deps": [
-            {"path": dep, "hash": "md5", "md5": md5_of(content), "size": len(content)}
-            for dep, content in contents.items()
-        ],
-        "outs": [out],
-    }
+    document["stages"][called] = {"cmd": command, "outs": [out]}
     text = yaml.safe_dump(document, sort_keys=False, default_flow_style=False, width=1000, allow_unicode=True).encode()
     if text != lock_text():
         write_atomically(LOCK, text)

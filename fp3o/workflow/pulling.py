@@ -98,9 +98,13 @@ def _bring(folder: Path, files: Mapping[str, str], where: Setup) -> list[str]:
     for name, md5 in files.items():
         content = store.find(md5, where)
         if content is None:
-            path = store.object_path(STORE if where.in_git else where.cache, md5)
-            remedy = f"`git checkout HEAD {path}` restores it" if where.in_git else "`dvc fetch` again"
-            problems.append(f"{path} is damaged or not here, {folder / name} was not brought: {remedy}")
+            path = store.object_path(STORE, md5)
+            if where.in_git:
+                about, remedy = str(path), f"`git checkout HEAD {path}` restores it"
+            else:
+                about = f"object {path.relative_to(STORE)} of {where.place}"
+                remedy = "delete it there if it is; `fp3o save` where the run is puts it back"
+            problems.append(f"{about} is damaged or missing, {folder / name} was not brought: {remedy}")
         else:
             contents[name] = content
     if problems:

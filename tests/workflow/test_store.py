@@ -279,6 +279,43 @@ def test_an_altered_object_is_named_and_its_run_not_brought(clone: Path) -> None
 
 
 @pytest.mark.workflow
+def test_an_altered_object_of_a_remote_is_named_with_a_remedy_that_works(clone: Path, tmp_path: Path) -> None:
+    pulling.pull()
+    remote = tmp_path / "remote"
+    with Path(".dvc/config.local").open("w") as file:
+        file.write(f"[core]\n    remote = team\n['remote \"team\"']\n    url = {remote}\n")
+    saving.save()
+    path, md5 = next((path, md5) for path, md5 in locked().items() if path.endswith("seed-2/evaluations.csv"))
+    altered = store.object_path(remote, md5)
+    altered.chmod(0o644)
+    altered.write_bytes(altered.read_bytes() + b"9,9\n")
+    for gone in (".dvc/cache", "artifacts", "results/paper/runs"):
+        Path(gone).rename(tmp_path / gone.replace("/", "-"))
+    for _ in range(2):  # The same bytes again do not help.
+        (problem,) = pulling.pull().problems
+        place = f"files/md5/{md5[:2]}/{md5[2:]} of DVC's remote team"
+        assert problem == (
+            f"object {place} is damaged or missing, {store.runs_folder() / path} was not brought: "
+            "delete it there if it is; `fp3o save` where the run is puts it back"
+        )
+    altered.unlink()
+    shutil.copytree(tmp_path / "artifacts", "artifacts")  # whoever has the run
+    assert saving.save().problems == []
+    shutil.rmtree("artifacts")
+    shutil.rmtree(".dvc/cache")
+    assert pulling.pull().problems == []
+
+
+@pytest.mark.workflow
+def test_an_edit_of_the_settings_does_not_make_saved_runs_stale(clone: Path) -> None:
+    """Folders are named by what was trained; a comment in tasks.yaml changes none of them."""
+    pulling.pull()
+    with Path("benchmarks/tasks.yaml").open("a") as file:
+        file.write("# a comment\n")
+    assert "up to date" in dvc("status", "runs")
+
+
+@pytest.mark.workflow
 def test_dvc_itself_refuses_an_altered_object(clone: Path) -> None:
     md5 = next(md5 for path, md5 in locked().items() if path.startswith(CELL) and path.endswith("evaluations.csv"))
     altered = store.object_path(store.STORE, md5)

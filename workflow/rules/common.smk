@@ -32,8 +32,11 @@ try:
     config.update(checked_options(config))
     suite = load_suite(config["suite"])
     planned = suite.runs()
-    # Snakemake tells its rules no targets; the word on its command line does.
+    # Snakemake tells its rules no targets; the words on its command line do.
     sweep = Sweep(suite, available="available" in sys.argv[1:])
+    for word in sys.argv[1:]:
+        if asked := re.fullmatch(rf"{re.escape(str(layout.suite_root(suite.name)))}/cells/(.+)\.json", word):
+            suite.run(asked[1])  # In an input function, its error would be a traceback.
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
