@@ -451,6 +451,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         "rerun",
         "save",
         "pull",
+        "merge",
         "prune",
         "render",
     ):

@@ -49,6 +49,9 @@ def pull(
 
 
 def merge(
+    revision: Annotated[
+        Positional[str], arg(metavar="COMMIT", help="Add the runs that this commit saved; default: resolve conflicts.")
+    ] = "",
     *,
     prefer: Annotated[
         Literal["", "ours", "theirs"], arg(help="Whose runs to take where both sides saved the same run differently.")
@@ -61,7 +64,7 @@ def merge(
     from fp3o.workflow import merging
 
     config.repository()
-    return report(merging.merge(prefer))
+    return report(merging.merge(prefer, revision))
 
 
 def prune(

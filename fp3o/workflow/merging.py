@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -31,13 +31,15 @@ class United(NamedTuple):
     """Runs that were saved on both sides with different files."""
 
 
-def merge(prefer: Literal["", "ours", "theirs"] = "") -> Outcome:
+def merge(prefer: Literal["", "ours", "theirs"] = "", revision: str = "") -> Outcome:
     """Resolve conflicts in dvc.lock, manifests and tables, and stage the result; the commit is left to the user.
 
     A run that both sides saved differently is a UserError, unless `prefer` says whose to take. Conflicts in other files
-    must be resolved before: they decide what is planned.
+    must be resolved before: they decide what is planned. revision: unite with the runs that a commit saved instead.
     """
     with store.store_lock():
+        if revision:
+            return _add_runs_of(revision, prefer)
         conflicts = _conflicts()
         if not conflicts:
             for path in (LOCK, *map(manifest.manifest_path, TRACKED)):
@@ -49,15 +51,13 @@ def merge(prefer: Literal["", "ours", "theirs"] = "") -> Outcome:
         if others := [path for path in conflicts if path not in (LOCK, *manifests, *tables)]:
             raise UserError(f"{first_of(others)}: resolve these conflicts first, `git add` them, then `fp3o merge`")
         where = store.setup()
-        united = _unite_all(where, prefer) if LOCK in conflicts else {}
-        if united:
-            write_atomically(LOCK, _version(LOCK, OURS))
-        staged = {LOCK} & conflicts
-        lines = []
-        for suite, files in united.items():
-            saving.record(files, where, suite)
-            staged.add(store.object_path(STORE, store.listing_of(files)))
-            lines.append(f"{suite}: {len(by_run(files))} runs of both sides are in dvc.lock")
+        united: dict[str, Listing] = {}
+        if LOCK in conflicts:
+            texts = [_version(LOCK, version) for version in (BASE, OURS, THEIRS)]
+            united = _unite_all(where, prefer, *texts)
+            write_atomically(LOCK, texts[1])
+        staged, lines = _record(united, where)
+        staged |= {LOCK} & conflicts
         for path, suite in manifests.items():
             if path in conflicts or suite in united:
                 known: dict[str, Any] = {}
@@ -73,15 +73,49 @@ def merge(prefer: Literal["", "ours", "theirs"] = "") -> Outcome:
     return Outcome([*lines, "staged in git; `git commit` (or `git rebase --continue`) completes the merge"], [])
 
 
-def _unite_all(where: Setup, prefer: str) -> dict[str, Listing]:
-    """By suite, the united listing where it is not that of this side; UserError for runs that differ."""
+def _add_runs_of(revision: str, prefer: str) -> Outcome:
+    """Add the runs that a commit saved, and that were dropped since, to those of dvc.lock."""
+    theirs, where = store.committed(LOCK, revision), store.setup()
+    if theirs is None:
+        raise UserError(f"{revision} is no commit with a dvc.lock")
+    names = [name for suite in TRACKED if (name := store.listing_name(theirs, suite, f"dvc.lock of {revision}"))]
+    for name in names:
+        _restore([name], revision, where)
+        _restore((store.listing(name, where) or {}).values(), revision, where)
+    staged, lines = _record(_unite_all(where, prefer, b"", store.lock_text(), theirs), where)
+    return Outcome([*lines, "`fp3o save` stages them"] if staged else [f"dvc.lock has every run of {revision}"], [])
+
+
+def _restore(names: Iterable[str], revision: str, where: Setup) -> None:
+    """Put those objects that are not on this machine, and that a commit's artifacts/ has, into the cache."""
+    for name in names:
+        if store.find(name, where) is None:
+            content = store.committed(store.object_path(STORE, name), revision)
+            if content is not None:
+                store.put(where.cache, name, content)
+
+
+def _record(united: Mapping[str, Listing], where: Setup) -> tuple[set[Path], list[str]]:
+    """Write united listings to dvc.lock and the store; the files to stage, and lines to print."""
+    lines = []
+    for suite, files in united.items():
+        saving.record(files, where, suite)
+        lines.append(f"{suite}: {len(by_run(files))} runs of both sides are in dvc.lock")
+    return {store.object_path(STORE, store.listing_of(files)) for files in united.values()}, lines
+
+
+def _unite_all(where: Setup, prefer: str, before: bytes, mine: bytes, yours: bytes) -> dict[str, Listing]:
+    """By suite, the united listing where it is not that of this side; UserError for runs that differ.
+
+    before, mine, yours: dvc.lock of the common ancestor, of this side and of the other one.
+    """
     united: dict[str, Listing] = {}
     differing: list[str] = []
     for suite in TRACKED:
-        ours, theirs = (store.locked_listing(where, suite, _version(LOCK, side)) for side in (OURS, THEIRS))
+        ours, theirs = (store.locked_listing(where, suite, text) for text in (mine, yours))
         base: Listing = {}
         with contextlib.suppress(UserError):  # Pruned since: then nothing counts as removed.
-            base = store.locked_listing(where, suite, _version(LOCK, BASE))
+            base = store.locked_listing(where, suite, before)
         both = unite(base, ours, theirs, prefer)
         differing += [f"{store.runs_folder(suite)}/{run}" for run in both.differing]
         if both.files != ours:

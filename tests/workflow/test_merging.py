@@ -89,6 +89,18 @@ def test_a_side_that_was_dropped_by_hand_is_not_pruned(two_sides: Path) -> None:
     assert not theirs.keys() <= locked().keys()
     prune(config.load_suite("paper"), delete=True)
     assert {store.object_path(store.STORE, md5) for md5 in theirs.values()} <= stored()
+    # Even if the files were deleted: they are in the commit, and so can be brought back.
+    for md5 in theirs.values():
+        store.object_path(store.STORE, md5).unlink(missing_ok=True)
+        store.object_path(store.setup().cache, md5).unlink(missing_ok=True)
+    git("checkout", "HEAD", "--", *(str(store.object_path(store.STORE, md5)) for md5 in locked().values()))
+    assert merging.merge(revision="HEAD^2").lines[0] == f"paper: {RUNS + 4} runs of both sides are in dvc.lock"
+    assert theirs.items() <= locked().items()
+    assert merging.merge(revision="HEAD^2").lines == ["dvc.lock has every run of HEAD^2"]
+    assert saving.save().problems == []
+    assert len(json.loads(manifest.manifest_path("paper").read_bytes())["runs"]) == RUNS + 4
+    with pytest.raises(UserError, match="nowhere is no commit"):
+        merging.merge(revision="nowhere")
 
 
 @pytest.mark.parametrize("kept", ["branch", "stash"])
