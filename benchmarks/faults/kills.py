@@ -1,4 +1,4 @@
-"""Is anything lost when processes die? SIGKILL at random moments of a training, a save, a merge and a sweep; one JSON line.
+"""Is anything lost when processes die? SIGKILL at random moments of training, save, merge and sweep; one JSON line.
 
 Every round plays one command in a fresh place until it ends by itself, killing it at a random moment of its life a few
 times before. After every kill each run that was complete before it must still be there, byte for byte; after every
@@ -174,7 +174,7 @@ class Sweep(InCheckout):
 class Save(InCheckout):
     """`fp3o save` of runs that were trained before; a clone must get all of them back."""
 
-    command = (sys.executable, "-m", "fp3o", "save", "-m", "runs")
+    command = (sys.executable, "-m", "fp3o", "save", "--suite", "paper", "-m", "runs")
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -195,7 +195,7 @@ class Save(InCheckout):
     def after_round(self, place: Path) -> int:
         clone = place.with_name(f"{place.name}-clone")
         _call(["git", "clone", "--quiet", str(place), str(clone)], place)
-        _call([sys.executable, "-m", "dvc", "pull", "--quiet"], clone)
+        _call([sys.executable, "-m", "dvc", "pull", "--quiet", "runs"], clone)
         here, there = self.results(place), self.results(clone)
         shutil.rmtree(clone)
         return sum(files != there.get(run) for run, files in here.items())

@@ -319,17 +319,13 @@ def saved_runs(suite: str) -> dict[str, str] | None:
 def replaced_runs(suite: str) -> list[Path]:
     """The runs here whose run.json is not the saved one: trained anew and not saved yet, or altered."""
     folders = {runs_folder(suite) / run: md5 for run, md5 in (saved_runs(suite) or {}).items()}
-    return [folder for folder, md5 in folders.items() if (path := folder / RUN).is_file() and _md5_at(path) != md5]
-
-
-def _md5_at(path: Path) -> str:
-    return md5_of(path.read_bytes())
+    there = [folder for folder in folders if (folder / RUN).is_file()]
+    return [folder for folder in there if md5_of((folder / RUN).read_bytes()) != folders[folder]]
 
 
 def saved_document(suite: str, run: str, where: Setup) -> dict[str, Any] | None:
     """run.json of a saved run, `<cell>/<digest>/seed-<k>`; None if its bytes are not on this machine."""
-    locked = listing(listing_name(lock_text(), suite), where) or {}
-    md5 = locked.get(f"{run}/{RUN}")
+    md5 = (saved_runs(suite) or {}).get(run)
     content = find(md5, where) if md5 else None
     document: dict[str, Any] | None = None if content is None else json.loads(content)
     return document

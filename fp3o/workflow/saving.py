@@ -128,15 +128,16 @@ def _finished_here(
 def _documents(suite: config.Suite, locked: Listing, where: Setup) -> dict[str, dict[str, Any]]:
     """run.json of the finished runs here and of the saved ones that are away, by folder; those that can be read."""
     root = store.runs_folder(suite.name)
+    away = {root / run: files.get(records.RUN) for run, files in by_run(locked).items()}
     documents = {}
-    runs = {RunId.at(path).path for path in (*_runs_here(suite), *by_run(locked))}
-    for folder in sorted(root / run for run in runs):
-        with contextlib.suppress(UserError):
-            if (folder / records.RUN).is_file():
-                documents[str(folder)] = records.read_run(folder / records.RUN)
-            elif content := store.find(locked.get(f"{folder.relative_to(root)}/{records.RUN}", ""), where):
-                documents[str(folder)] = json.loads(content)
-    return {folder: found for folder, found in documents.items() if RunId.of(found) == RunId.at(folder)}
+    for folder in sorted({*away, *layout.finished_runs(root)}):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # Damaged: named where it is checked.
+            here, md5 = folder / records.RUN, away.get(folder)
+            content = here.read_bytes() if here.is_file() else store.find(md5, where) if md5 else None
+            document = json.loads(content or b"null")
+            if RunId.of(document) == RunId.at(folder):
+                documents[str(folder)] = document
+    return documents
 
 
 def _runs_here(suite: config.Suite) -> list[str]:
