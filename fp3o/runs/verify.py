@@ -63,7 +63,7 @@ def copies(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     for name in (records.CHECKPOINT, records.ITERATIONS):
         seen: dict[tuple[str, str], str] = {}
         for folder, document in documents.items():
-            if document["status"] == "finished" and name in document["sha256"]:
+            if document.get("status") == "finished" and name in document.get("sha256", {}):
                 other = seen.setdefault((document["digest"], document["sha256"][name]), folder)
                 if other != folder:
                     text = f"{other} and {folder} have the same {name}: one is a copy"
