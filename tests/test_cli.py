@@ -23,6 +23,7 @@ from fp3o.config.settings import Settings
 from fp3o.envs.domains import OPTIONS
 from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
+from fp3o.execution.compute import Compute
 from fp3o.fields import declared, meanings
 from fp3o.runs import layout, records, store
 from fp3o.runs.folder import RunFolder
@@ -58,8 +59,8 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Replace the training loop; what it was called with."""
     calls: list[dict[str, Any]] = []
 
-    def train(plan: Plan, seeds: tuple[int, ...], runs: Path, scratch: Path, **keywords: Any) -> list[Any]:
-        calls.append({"plan": plan, "seeds": seeds, "runs": runs, "scratch": scratch, **keywords})
+    def train(plan: Plan, seeds: tuple[int, ...], runs: Path, scratch: Path, compute: Compute, *_: Any) -> list[Any]:
+        calls.append({"plan": plan, "seeds": seeds, "runs": runs, "scratch": scratch, "compute": compute})
         publish_runs(plan, seeds, runs, scratch)
         return []
 
@@ -68,9 +69,9 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def replace_loop(monkeypatch: pytest.MonkeyPatch, train: Callable[..., list[Any]]) -> None:
-    module = ModuleType("fp3o.training.loop")
+    module = ModuleType("fp3o.training.run")
     module.train = train  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "fp3o.training.loop", module)
+    monkeypatch.setitem(sys.modules, "fp3o.training.run", module)
 
 
 def raising(error: BaseException) -> Callable[..., list[Any]]:
@@ -90,8 +91,7 @@ def test_train_resolves_and_calls_the_loop(
     (made,) = trainings
     assert made["plan"] == resolve(Cell.parse(CELL), {"gamma": "0.5", "clip": "0.1"})
     assert (made["seeds"], made["runs"], made["scratch"]) == ((1, 2), tmp_path, tmp_path / "scratch")
-    assert (made["device"], made["mode"], made["threads"]) == ("cpu", "eager", 2)
-    assert made["allow_path_change"] is True
+    assert made["compute"] == Compute("cpu", "eager", 2, allow_path_change=True)
     shown = capsys.readouterr().out
     assert shown.startswith(f"{CELL} {made['plan'].digest}: seeds 1-2, 25,600 steps each\n")
     assert "differs from the default: gamma" in shown  # the paper has no such game
@@ -276,7 +276,7 @@ def test_paths_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_diverged_seed_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def train(plan: Plan, seeds: tuple[int, ...], runs: Path, scratch: Path, **_: Any) -> list[Any]:
+    def train(plan: Plan, seeds: tuple[int, ...], runs: Path, scratch: Path, *_: Any) -> list[Any]:
         status = {"status": "diverged", "diverged": {"iteration": 7, "quantity": "actor loss"}}
         publish_runs(plan, seeds, runs, scratch, status)
         return []

@@ -35,7 +35,7 @@ def cache_folder(package: Path) -> str:
     """
     ours = [Path(__file__).with_name(f"{name}.py") for name in ("compiled", "intrinsics", "ranges")]
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in (*ours, *sorted(package.glob("*.py")))))
-    return str(folder_for(package, f"numba-{digest.hexdigest()[:12]}", os.environ.get("NUMBA_CACHE_DIR")) or "")
+    return str(folder_for(f"numba-{digest.hexdigest()[:12]}", os.environ.get("NUMBA_CACHE_DIR")) or "")
 
 
 @contextlib.contextmanager

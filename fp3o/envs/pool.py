@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.checks import processors
 from fp3o.envs.compiled import inner
 from fp3o.envs.intrinsics import add, call, exchange, give_way, look, put
 from fp3o.envs.ranges import Kernel, Ranges, read, types
+from fp3o.machine import processors
 
 # Places in the pool's memory, in bytes; numbers that several threads write have cache lines of their own.
 LEFT = 0

@@ -15,16 +15,18 @@ from fp3o.algorithms.turns import Context, Turn
 from fp3o.config import SHARINGS, Cell, algorithms, resolve
 from fp3o.envs.matrix import best_return
 from fp3o.errors import UserError, unknown
+from fp3o.execution.compute import Compute
 from fp3o.fields import Scalar
 from fp3o.plugins.loading import load_file
 from fp3o.plugins.registry import ADDED
 from fp3o.runs import checkpoint, records
 from fp3o.runs.interrupt import Stopped
-from fp3o.training import loop
 from fp3o.training.callbacks import Callback
+from fp3o.training.run import train
 
 Finding = tuple[Literal["yes", "no", "note"], str]
 
+PLAIN = Compute("cpu", "eager")
 SEEDS = (0, 1)
 # Settings of every training here: a small network and high learning rates solve the games in about 20 iterations.
 QUICK: dict[str, Scalar] = {
@@ -92,17 +94,19 @@ def _train(
     plan = resolve(Cell.parse(f"matrix/{cell}"), {**QUICK, "total_steps": steps, **settings})
     if stop:
         with suppress(Stopped):
-            loop.train(plan, seeds, root, root / "scratch", device="cpu", mode="eager", callbacks=(_Stop(stop),))
-    results = loop.train(plan, seeds, root, root / "scratch", device="cpu", mode="eager")
-    documents = [records.read_run(result.folder / records.RUN) for result in results]
+            train(plan, seeds, root, root / "scratch", PLAIN, [_Stop(stop)])
+    folders = train(plan, seeds, root, root / "scratch", PLAIN)
+    documents = [records.read_run(folder / records.RUN) for folder in folders]
     for document in documents:
         if document["status"] == "diverged":
             where = document["diverged"]
             raise UserError(f"on {cell} it diverges in iteration {where['iteration']} ({where['quantity']})")
-    return [{**document, "folder": result.folder} for document, result in zip(documents, results, strict=True)]
+    return [{**document, "folder": folder} for document, folder in zip(documents, folders, strict=True)]
 
 
 class _Stop(Callback):
+    may_stop = True
+
     def __init__(self, iteration: int) -> None:
         self._left = iteration
 

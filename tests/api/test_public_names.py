@@ -33,10 +33,15 @@ Callback.advance(self, env_steps: int) -> bool | None
 Callback.begin(self, env_steps: int) -> None
 Callback.compiling(self, number: int) -> None
 Callback.end(self) -> None
+Callback.evaluated_policy(self, seed: int, records: Sequence[Record], tensors: Tensors) -> None
 Callback.evaluation(self, seed: int, records: Sequence[Record]) -> bool | None
+Callback.final(self, seed: int, records: Sequence[Record]) -> None
+Callback.finished(self, seeds: Sequence[int], state: Path) -> None
 Callback.iteration(self, seed: int, record: Record) -> bool | None
+Callback.may_stop
 Callback.say(self, text: str) -> None
 Callback.timed(self, iteration: int, seconds: Mapping[str, float]) -> None
+Callback.updated_policy(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None
 Context
 Context.advantage
 Context.log_ratio

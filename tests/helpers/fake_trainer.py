@@ -24,6 +24,7 @@ from run_files import run_document
 from fp3o import cli, config
 from fp3o.cli import train as command
 from fp3o.errors import UserError
+from fp3o.execution.compute import Compute
 from fp3o.runs import records
 from fp3o.runs.atomic import write_atomically
 from fp3o.runs.folder import RunFolder, now
@@ -91,8 +92,8 @@ def train(
     seeds: Sequence[int],
     runs_root: Path,
     scratch_root: Path,
+    compute: Compute,
     callbacks: Sequence[Callback] = (),
-    **options: Any,
 ) -> None:
     cell = plan.cell.id
     where, _, at = os.environ.get("FAKE_FAIL", "").partition(":")
@@ -123,9 +124,9 @@ def train(
 
 
 def main() -> None:
-    loop = types.ModuleType("fp3o.training.loop")  # In place of the one that imports torch.
-    loop.train = train  # type: ignore[attr-defined]
-    sys.modules[loop.__name__] = loop
+    run = types.ModuleType("fp3o.training.run")  # In place of the one that imports torch.
+    run.train = train  # type: ignore[attr-defined]
+    sys.modules[run.__name__] = run
     command.print_results = lambda *_: None  # Needs SciPy, a second per job.
     cli.main()
 

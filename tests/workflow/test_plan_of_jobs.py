@@ -14,7 +14,7 @@ from fake_gpus import ASKED, device, fake_nvidia_smi
 from harness import ROOT, Checkout
 
 from fp3o import config
-from fp3o.workflow import machine
+from fp3o.workflow import resources
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_jobs_get_the_slots_that_hold_them(full: Checkout, tmp_path: Path) -> No
     given = re.findall(r"--per-gpu 4 --slots (\d) --log \S+ -- fp3o train smac/(\w+)/", text)
     assert {task: int(slots) for slots, task in given}.items() >= {"bane_vs_bane": 3, "3s5z": 1}.items()
     shares = {tuple(map(int, found)) for found in re.findall(r"device_slots=(\d), device_share=(\d+)", text)}
-    assert shares == {(1, machine.WHOLE // 8), (3, 3 * machine.WHOLE // 8)}
+    assert shares == {(1, resources.WHOLE // 8), (3, 3 * resources.WHOLE // 8)}
     assert len((tmp_path / "smi" / ASKED).read_text().splitlines()) == 1
 
 

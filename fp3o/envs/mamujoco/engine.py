@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads, processors
+from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads
 from fp3o.envs.domains import REVISIONS
 from fp3o.envs.interface import (
     ActionSpec,
@@ -30,6 +30,7 @@ from fp3o.envs.pool import SharedRanges
 from fp3o.envs.ranges import empty_records, records
 from fp3o.errors import UserError
 from fp3o.fields import checked
+from fp3o.machine import processors
 
 # At least: a step of 20 HalfCheetahs gets faster up to sixteen threads on a machine with 16 cores.
 SLOTS_PER_THREAD = 1

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots, processors
+from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots
 from fp3o.envs.domains import REVISIONS
 from fp3o.envs.interface import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.options import PettingzooOptions
@@ -30,6 +30,7 @@ from fp3o.envs.pettingzoo.factory import located, parse_arguments
 from fp3o.envs.pettingzoo.memory import SharedArrays, SharedSnapshot, attach, unnamed_file
 from fp3o.envs.pettingzoo.spaces import Description
 from fp3o.errors import UserError
+from fp3o.machine import processors
 
 # Time-out for importing a simulator and building environments, which may take longer than any step.
 START_SECONDS = 120.0

@@ -19,8 +19,6 @@ _WORDS: dict[Metric, str] = {"return": "return", "return_per_agent": "return per
 class Progress(Callback):
     """Progress of one seed block, counted in environment steps per seed. Use as a context."""
 
-    _may_stop = False
-
     def __init__(
         self,
         label: str,

@@ -10,8 +10,8 @@ import yaml
 from fake_gpus import ASKED, device, fake_nvidia_smi
 from harness import ROOT
 
-from fp3o import config
-from fp3o.workflow import jobs, machine
+from fp3o import config, machine
+from fp3o.workflow import jobs, resources
 
 LARGEST = "smac/bane_vs_bane/full/fp3o"
 SMALL = "mamujoco/swimmer-8x2/full/fp3o"
@@ -19,46 +19,46 @@ SMALL = "mamujoco/swimmer-8x2/full/fp3o"
 
 @pytest.mark.parametrize(("devices", "per_device"), [(1, 4), (2, 1), (3, 4), (8, 16), (7, 9)])
 def test_as_many_jobs_as_slots(devices: int, per_device: int) -> None:
-    share = machine.device_share(1, devices, per_device)
-    assert machine.WHOLE // share == devices * per_device
-    assert machine.WHOLE // machine.device_share(per_device, devices, per_device) == devices
+    share = resources.device_share(1, devices, per_device)
+    assert resources.WHOLE // share == devices * per_device
+    assert resources.WHOLE // resources.device_share(per_device, devices, per_device) == devices
 
 
 def test_without_devices_no_share() -> None:
-    assert machine.device_share(1, 0, 4) == 0
+    assert resources.device_share(1, 0, 4) == 0
 
 
 def test_as_many_jobs_as_memory_holds() -> None:
-    assert machine.WHOLE // machine.memory_share(6500, 32_000) == 4
-    assert machine.WHOLE // machine.memory_share(8000, 32_000) == 4
-    assert machine.memory_share(6500, 4000) == machine.WHOLE  # larger than the machine: alone
+    assert resources.WHOLE // resources.memory_share(6500, 32_000) == 4
+    assert resources.WHOLE // resources.memory_share(8000, 32_000) == 4
+    assert resources.memory_share(6500, 4000) == resources.WHOLE  # larger than the machine: alone
 
 
 def test_the_memory_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(machine, "_CGROUP_LIMITS", (limit,))
-    assert machine.total_mb() == whole
+    monkeypatch.setattr(machine, "_CGROUP_MEMORY", (limit,))
+    assert machine.memory_bytes() >> 20 == whole
     limit.write_text("max\n")
-    assert machine.total_mb() == whole
+    assert machine.memory_bytes() >> 20 == whole
     limit.write_text(f"{100 << 20}\n")
-    assert machine.total_mb() == 100
+    assert machine.memory_bytes() >> 20 == 100
 
 
 def test_every_planned_cell_says_what_it_needs_and_a_retry_needs_more() -> None:
-    needed = {plan.cell.id: machine.needed_mb(plan.cell.id) for plan, _ in config.load_suite("paper").runs()}
+    needed = {plan.cell.id: resources.needed_mb(plan.cell.id) for plan, _ in config.load_suite("paper").runs()}
     assert needed[LARGEST] >= 6500
     assert needed["mpe/simple-reference/full/fp3o"] == 2250  # 1800 MiB and a quarter more
-    assert machine.needed_mb(LARGEST, 2) == pytest.approx(1.5 * needed[LARGEST], abs=1)
-    assert machine.needed_mb(LARGEST, 3) == pytest.approx(2 * needed[LARGEST], abs=1)
+    assert resources.needed_mb(LARGEST, 2) == pytest.approx(1.5 * needed[LARGEST], abs=1)
+    assert resources.needed_mb(LARGEST, 3) == pytest.approx(2 * needed[LARGEST], abs=1)
 
 
 def test_every_planned_cell_says_what_it_needs_of_a_gpu() -> None:
-    needed = {plan.cell.id: machine.needed_gpu_mb(plan.cell.id) for plan, _ in config.load_suite("paper").runs()}
+    needed = {plan.cell.id: resources.needed_gpu_mb(plan.cell.id) for plan, _ in config.load_suite("paper").runs()}
     assert needed[LARGEST] == 17_375  # 13,900 MiB and a quarter more
     assert needed["smac/3s5z/full/fp3o"] == 5500
     assert max(needed.values()) == needed[LARGEST]
-    assert machine.needed_gpu_mb(LARGEST, 2) == pytest.approx(1.5 * needed[LARGEST], abs=1)
+    assert resources.needed_gpu_mb(LARGEST, 2) == pytest.approx(1.5 * needed[LARGEST], abs=1)
 
 
 def test_a_domain_without_a_measurement_of_the_gpu_has_one_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +87,8 @@ def test_a_domain_without_a_measurement_of_the_gpu_has_one_assumed(monkeypatch: 
     ],
 )
 def test_slots_hold_what_a_job_needs(cell: str, attempt: int, total: int | None, per_device: int, slots: int) -> None:
-    needed = machine.needed_gpu_mb(cell, attempt)
-    assert machine.device_slots(needed, total, per_device) == slots
+    needed = resources.needed_gpu_mb(cell, attempt)
+    assert resources.device_slots(needed, total, per_device) == slots
     if total is not None:
         assert per_device // slots * needed <= total or slots == per_device  # larger than the device: alone
 
@@ -119,35 +119,35 @@ def only_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_memory_of_the_devices_in_use(only_path: Path, names: list[str], known: int | None) -> None:
     parted, shared = device(4, 81_559, parted="Enabled"), device(5, "[N/A]", parted="[N/A]")
     fake_nvidia_smi(only_path, [device(0, 24_564), device(1, 49_140), device(2, 81_559), parted, shared])
-    assert machine.device_mb(names) == known
+    assert machine.gpu_memory_mib(names) == known
 
 
 def test_devices_that_are_not_visible_do_not_count(only_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_nvidia_smi(only_path, [device(0, 24_564), device(1, 49_140)])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert machine.device_mb(jobs.devices("auto")) == 49_140
+    assert machine.gpu_memory_mib(jobs.devices("auto")) == 49_140
 
 
 def test_without_devices_nothing_is_asked(only_path: Path) -> None:
     fake_nvidia_smi(only_path, [device(0, 24_564)])
-    assert machine.device_mb([]) is None
+    assert machine.gpu_memory_mib([]) is None
     assert not (only_path / ASKED).exists()
 
 
 def test_an_nvidia_smi_that_does_not_tell_leaves_the_memory_unknown(
     only_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert machine.device_mb(["0"]) is None  # there is none
+    assert machine.gpu_memory_mib(["0"]) is None  # there is none
     fake_nvidia_smi(only_path, [device(0, 24_564)], code=9)  # no driver
-    assert machine.device_mb(["0"]) is None
+    assert machine.gpu_memory_mib(["0"]) is None
     fake_nvidia_smi(only_path, [{**device(0, 24_564), "uuid": "a, b"}])  # another number of columns
-    assert machine.device_mb(["0"]) is None
+    assert machine.gpu_memory_mib(["0"]) is None
     fake_nvidia_smi(only_path, [])
-    assert machine.device_mb(["0"]) is None
+    assert machine.gpu_memory_mib(["0"]) is None
     assert len((only_path / ASKED).read_text().splitlines()) == 3
     fake_nvidia_smi(only_path, [device(0, 24_564)], seconds=20)
-    monkeypatch.setattr(machine, "PATIENCE", 0.01)
-    assert machine.device_mb(["0"]) is None
+    monkeypatch.setattr(machine, "_PATIENCE", 0.01)
+    assert machine.gpu_memory_mib(["0"]) is None
 
 
 def test_memory_is_no_part_of_a_digest() -> None:
@@ -159,4 +159,4 @@ def test_memory_is_no_part_of_a_digest() -> None:
 @pytest.mark.parametrize("name", ["default", "smoke"])
 def test_profiles_of_one_machine_give_out_the_whole_and_no_more(name: str) -> None:
     profile = yaml.safe_load((ROOT / "profiles" / name / "config.yaml").read_text())
-    assert profile["resources"] == [f"memory_share={machine.WHOLE}", f"device_share={machine.WHOLE}"]
+    assert profile["resources"] == [f"memory_share={resources.WHOLE}", f"device_share={resources.WHOLE}"]

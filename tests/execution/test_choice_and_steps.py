@@ -25,14 +25,17 @@ from fp3o.envs.interface import EnvSpec, slot_seeds
 from fp3o.errors import UserError
 from fp3o.execution import choice as execution
 from fp3o.execution import compiler as compiling
-from fp3o.execution.choice import Execution, GraphStepper, PairedStepper
-from fp3o.execution.compiler import ahead_of_time, compiled, compiled_once
+from fp3o.execution import steps as forms
+from fp3o.execution.choice import Execution
+from fp3o.execution.compute import Compute
+from fp3o.execution.steps import CompiledSteps, GraphSteps, PairedSteps
 from fp3o.learner.randomness import Draws
-from fp3o.learner.step import Compiler, Stepper
+from fp3o.learner.step import Stepper, Steps, StepVariant, TurnData, take_step
 from fp3o.learner.update import Learner
 from fp3o.networks import products
 from fp3o.networks.sharing import sharing
 from fp3o.rollout.collector import Collector
+from fp3o.rollout.policy import MakePolicy, Policy
 
 SEEDS = (0, 1, 2)
 UPDATES = 3
@@ -51,16 +54,16 @@ def short(cell: str) -> Plan:
     return tiny_plan(cell, rollout_length=50 if cell.startswith("mamujoco") else 25, epochs=2, actor_lr=3e-4)
 
 
-def eager(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function
+Wrap = Callable[[Stepper], Steps]
 
 
-def make_learner(
-    plan: Plan, spec: EnvSpec, seeds: Sequence[int], device: str, compiler: Compiler, stepper: type[Stepper]
-) -> Learner:
+def eager(stepper: Stepper) -> Steps:
+    return stepper
+
+
+def make_learner(plan: Plan, spec: EnvSpec, seeds: Sequence[int], device: str = "cpu", wrap: Wrap = eager) -> Learner:
     owners = sharing(plan.cell.sharing, spec.agent_types)
-    options = {"device": device, "compiler": compiler, "stepper": stepper}
-    return Learner.fresh(spec, owners, plan.cell.algorithm, plan.settings, seeds, **options)
+    return Learner.fresh(spec, owners, plan.cell.algorithm, plan.settings, seeds, device=device, wrap=wrap)
 
 
 class Recorded(NamedTuple):
@@ -72,32 +75,28 @@ class Recorded(NamedTuple):
 
 @cache
 def recorded(cell: str) -> Recorded:
-    return collect(short(cell), eager, eager)
+    return collect(short(cell))
 
 
-def collect(plan: Plan, compiler: Compiler, acting: Compiler) -> Recorded:
+def collect(plan: Plan, policy: MakePolicy = Policy) -> Recorded:
     settings = plan.settings
     slots = settings.rollout_threads
     env = make(plan.cell.domain, plan.cell.task, len(SEEDS) * slots, options=plan.options)
     env.reset(np.concatenate([slot_seeds(seed, "training", slots) for seed in SEEDS]))
-    learner = make_learner(plan, env.spec, SEEDS, "cpu", eager, Stepper)
-    collected = Collector(env, learner, settings, acting).collect(SEEDS, 0)
+    learner = make_learner(plan, env.spec, SEEDS)
+    collected = Collector(env, learner, settings, policy).collect(SEEDS, 0)
     env.close()
     return Recorded(env.spec, Rollout._make(None if x is None else x.clone() for x in collected.rollout))
 
 
 def learned(
-    cell: str,
-    seeds: Sequence[int] = SEEDS,
-    device: str = "cpu",
-    compiler: Compiler = eager,
-    stepper: type[Stepper] = Stepper,
+    cell: str, seeds: Sequence[int] = SEEDS, device: str = "cpu", wrap: Wrap = eager
 ) -> list[dict[str, Tensor]]:
     """Parameters, normaliser and the record's numbers after each update."""
     plan, (spec, rollout) = short(cell), recorded(cell)
     places = [SEEDS.index(seed) for seed in seeds]
     mine = Rollout._make(None if x is None else x[places].to(device) for x in rollout)
-    learner = make_learner(plan, spec, seeds, device, compiler, stepper)
+    learner = make_learner(plan, spec, seeds, device, wrap)
     states = []
     for update in range(UPDATES):
         numbers = learner.update(mine, Draws(seeds, update, device))
@@ -135,8 +134,8 @@ def test_traced_is_eager(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
         traced.append(graph)
         return graph
 
-    monkeypatch.setattr(compiling, "_made", keep)
-    agree(learned(cell), learned(cell, compiler=compiled))
+    monkeypatch.setattr(compiling, "_load_or_compile", keep)
+    agree(learned(cell), learned(cell, wrap=CompiledSteps))
     assert traced
     assert not [node for graph in traced for node in graph.graph.nodes if node.op == "get_attr"]
 
@@ -144,7 +143,7 @@ def test_traced_is_eager(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_compiler
 @pytest.mark.parametrize("cell", [MLP, pytest.param(GRU, marks=pytest.mark.slow)])
 def test_compiled_is_eager(cell: str) -> None:
-    agree(learned(cell), learned(cell, compiler=compiled))
+    agree(learned(cell), learned(cell, wrap=CompiledSteps))
 
 
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,37 +158,55 @@ def test_gradients_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     agree(whole, learned(MLP))
 
 
-class InParts(Stepper):
-    one_program = False
+class Noting:
+    """The methods of a stepper; notes the name of each that is called, and the thread that calls it."""
 
+    def __init__(self, stepper: Stepper, calls: list[tuple[str, int]]) -> None:
+        self._stepper, self._calls = stepper, calls
 
-def noting(calls: list[tuple[str, int]]) -> Compiler:
-    """Appends the name of every function that is called, and the thread that calls it."""
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._stepper, name)
 
-    def compiler(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
-            calls.append((function.__name__, threading.get_ident()))
-            return function(*arguments)
+            self._calls.append((name, threading.get_ident()))
+            return method(*arguments)
 
-        return call
+        return method if name == "slice_units" else call
 
-    return compiler
+
+class InParts:
+    """As on a GPU: a step by four functions, gradients of actors and critics perhaps at the same time."""
+
+    def __init__(self, stepper: Stepper, calls: list[tuple[str, int]], both: Callable[..., Any]) -> None:
+        self._parts, self._both = Noting(stepper, calls), both
+
+    def begin(self, turn: TurnData, variant: StepVariant) -> Callable[[Tensor], Any]:
+        return lambda rows: take_step(self._parts, turn, variant, rows, self._both)
+
+    def repeated(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return function
 
 
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
-def test_a_step_in_four_programs_is_the_same(cell: str) -> None:
+def test_a_step_in_four_parts_is_the_same(cell: str) -> None:
     calls: list[tuple[str, int]] = []
-    for one, other in zip(learned(cell), learned(cell, compiler=noting(calls), stepper=InParts), strict=True):
+
+    def in_turn(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
+        return first(), second()
+
+    parts = learned(cell, wrap=lambda stepper: InParts(stepper, calls, in_turn))
+    for one, other in zip(learned(cell), parts, strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
-    assert [name for name, _ in calls] == ["count", "actor_gradients", "critic_gradients", "apply"] * (len(calls) // 4)
-    assert GraphStepper.one_program is InParts.one_program, "what a GPU does"
+    names = ["loss_weights", "actor_gradients", "critic_gradients", "apply"]
+    assert [name for name, _ in calls] == names * (len(calls) // 4)
 
 
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
 def test_two_threads_change_no_number(cell: str) -> None:
     calls: list[tuple[str, int]] = []
-    for one, other in zip(learned(cell), learned(cell, compiler=noting(calls), stepper=PairedStepper), strict=True):
-        assert all(torch.equal(one[name], other[name]) for name in one)
+    paired = learned(cell, wrap=lambda stepper: InParts(stepper, calls, PairedSteps(stepper).both))
+    for one, noted, other in zip(learned(cell), paired, learned(cell, wrap=PairedSteps), strict=True):
+        assert all(torch.equal(one[name], other[name]) and torch.equal(one[name], noted[name]) for name in one)
     here = threading.get_ident()
     assert {thread for name, thread in calls if name == "actor_gradients"} == {here}
     critics = {thread for name, thread in calls if name == "critic_gradients"}
@@ -201,20 +218,53 @@ def test_an_error_on_the_other_thread_is_not_lost() -> None:
     def fail() -> None:
         raise UserError("of the critic")
 
-    learner = make_learner(short(MLP), recorded(MLP).spec, SEEDS, "cpu", eager, PairedStepper)
+    steps = PairedSteps(make_learner(short(MLP), recorded(MLP).spec, SEEDS).stepper)
     with pytest.raises(UserError, match="of the critic"):
-        learner.stepper.beside(lambda: None, fail)
+        steps.both(lambda: None, fail)
 
 
 def test_eager_updates_take_two_threads_of_a_cpu_that_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stepper(mode: execution.Mode, threads: int) -> type[Stepper]:
-        return Execution(mode, "cuda" if mode == "graph" else "cpu", torch.__version__, threads, "").stepper
+    def form(mode: execution.Mode, threads: int) -> Wrap:
+        return Execution(mode, "cuda" if mode == "graph" else "cpu", torch.__version__, threads, "").steps
 
     monkeypatch.setattr(execution, "processors", lambda: 2)
-    assert [stepper("eager", threads) for threads in (0, 1, 2)] == [PairedStepper, Stepper, PairedStepper]
-    assert (stepper("compiled", 2), stepper("graph", 2)) == (Stepper, GraphStepper)
+    assert [form("eager", threads) is PairedSteps for threads in (0, 1, 2)] == [True, False, True]
+    assert (form("compiled", 2), form("graph", 2)) == (CompiledSteps, GraphSteps)
     monkeypatch.setattr(execution, "processors", lambda: 1)
-    assert stepper("eager", 0) is Stepper
+    stepper = make_learner(short(MLP), recorded(MLP).spec, SEEDS).stepper
+    assert form("eager", 0)(stepper) is stepper
+
+
+class FakeGraph:
+    """A graph whose replay repeats its step on the CPU."""
+
+    def __init__(self, step: Callable[[], Any], undo: Callable[[], object]) -> None:
+        self._step = step
+        self.statistics = step()
+        undo()
+
+    def replay(self) -> None:
+        for target, new in zip(self.statistics, self._step(), strict=True):
+            target.copy_(new)
+
+
+@pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
+def test_replayed_steps_are_the_same_without_a_gpu(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a graph reads is copied to fixed addresses, and warming up leaves no trace."""
+
+    def capture(step: Callable[[], Any], undo: Callable[[], object]) -> tuple[FakeGraph, Any]:
+        step()
+        undo()
+        graph = FakeGraph(step, undo)
+        return graph, graph.statistics
+
+    monkeypatch.setattr(forms, "capture", capture)
+    monkeypatch.setattr(forms, "compiled", lambda function: function)
+    monkeypatch.setattr(forms, "Replayed", lambda function: function)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda *_: "a stream")
+    monkeypatch.setattr(forms, "run_concurrently", lambda stream, first, second: (first(), second()))
+    for one, other in zip(learned(cell), learned(cell, wrap=GraphSteps), strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 @needs_compiler
@@ -222,7 +272,7 @@ def test_eager_updates_take_two_threads_of_a_cpu_that_has_them(monkeypatch: pyte
 def test_gradients_in_pieces_are_the_same_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = learned(MLP)
     in_pieces(monkeypatch)
-    agree(whole, learned(MLP, compiler=compiled))
+    agree(whole, learned(MLP, wrap=CompiledSteps))
 
 
 @needs_compiler
@@ -232,14 +282,12 @@ def test_a_rollout_collected_compiled_is_the_eager_one(cell: str) -> None:
     """Actors and critics with GRUs, legal choices, time limits that are no ends: all that is compiled in collecting."""
     options = {"episode_limit": 8} if cell == MLP else {}
     plan = tiny_plan(cell, rollout_length=50, recurrent=True, time_limit_is_terminal=False, **options)
-    acting = [compiled_once, *([ahead_of_time] if torch.version.cuda is None else [])]  # as Execution.acting chooses
-    paths = ((eager, eager), *((compiled, each) for each in acting))
-    one, *others = (
-        {k: x for k, x in collect(plan, *path).rollout._asdict().items() if x is not None} for path in paths
+    compiled = Execution("compiled", "cpu", torch.__version__, 1, "").policy
+    one, other = (
+        {k: x for k, x in collect(plan, policy).rollout._asdict().items() if x is not None}
+        for policy in (Policy, compiled)
     )
-    for other in others:
-        agree([one], [other])
-    assert not torch._inductor.config.aot_inductor.metadata, "later programs would not be found in the cache"
+    agree([one], [other])
 
 
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
@@ -255,10 +303,9 @@ def test_a_seed_in_a_stack_is_the_seed_alone(cell: str) -> None:
 @pytest.mark.parametrize("path", ["eager", "graph"])
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
 def test_a_gpu_agrees_with_the_cpu(cell: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    options: dict[str, Any] = {} if path == "eager" else {"compiler": compiled, "stepper": GraphStepper}
     on_cpu = learned(cell)
     in_pieces(monkeypatch)
-    agree(on_cpu, learned(cell, device="cuda", **options), numbers=1e-3)
+    agree(on_cpu, learned(cell, device="cuda", wrap=eager if path == "eager" else GraphSteps), numbers=1e-3)
 
 
 def test_a_path_is_possible_where_it_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,21 +313,16 @@ def test_a_path_is_possible_where_it_gives_the_same_bits(monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(execution, "why_not_compiled", lambda: None if has_compiler else "no compiler")
     eager_path = Execution("eager", "cpu", torch.__version__, 1, "")
-    ahead = Execution("compiled", "cpu", torch.__version__, 1, "")
-    beside = Execution("compiled", "cpu", torch.__version__, 1, "", acts_ahead=False)
-    graph = Execution("graph", "cuda", torch.__version__, 1, "", acts_ahead=False)
+    compiled = Execution("compiled", "cpu", torch.__version__, 1, "")
+    graph = Execution("graph", "cuda", torch.__version__, 1, "")
     other = Execution("eager", "cpu", "0.0", 1, "")
-    every = (eager_path, ahead, beside, graph, other)
-    plain = eager_path.acting
-    assert [path.acting for path in every] == [plain, ahead_of_time, compiled_once, compiled_once, plain]
-    assert [path.possible for path in every] == [True, True, True, False, False]
+    every = (eager_path, compiled, graph, other)
+    assert [path.possible for path in every] == [True, True, False, False]
     has_compiler = False
-    assert [path.possible for path in every] == [True, False, False, False, False]
+    assert [path.possible for path in every] == [True, False, False, False]
     gpu, has_compiler = True, True
-    assert [path.possible for path in every] == [True, False, True, True, False]
-    for cuda in (None, "13.0"):
-        monkeypatch.setattr(torch.version, "cuda", cuda)
-        assert execution.choose(tiny_plan(MLP), "cpu", "compiled", 1).possible, "what is chosen can be resumed"
+    assert [path.possible for path in every] == [True, True, True, False]
+    assert execution.choose(tiny_plan(MLP), Compute("cpu", "compiled")).possible, "what is chosen can be resumed"
 
 
 def test_torch_that_compiles_wrongly_for_cpus_is_used_eagerly_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,10 +335,10 @@ def test_torch_that_compiles_wrongly_for_cpus_is_used_eagerly_there(monkeypatch:
         ("2.100.0", "compiled"),
     ):
         monkeypatch.setattr(torch, "__version__", TorchVersion(version))
-        chosen = execution.choose(plan, "cpu", "auto", 1)
+        chosen = execution.choose(plan, Compute("cpu"))
         assert chosen.mode == mode
         assert ("torch before 2.13" in chosen.reason) == (mode == "eager")
-        assert execution.choose(plan, "cpu", "compiled", 1).mode == "compiled", "as asked"
+        assert execution.choose(plan, Compute("cpu", "compiled")).mode == "compiled", "as asked"
 
 
 def test_a_run_goes_on_as_it_began_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Evaluations beside training leave the same files, kept checkpoints and told rows as evaluations in turn."""
+"""Evaluations during training leave the same files, kept checkpoints and told rows as evaluations in turn."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from short_runs import files, tiny_plan, train
+from short_runs import PLAIN, files, tiny_plan, train
 
 from fp3o.envs import make
-from fp3o.envs.interface import BatchEnv, Episode
+from fp3o.envs.interface import Episode
 from fp3o.envs.mamujoco.engine import MamujocoBatch
 from fp3o.envs.smac.embedded import EmbeddedBattles
-from fp3o.execution.gpu_policy import ResidentPolicy
-from fp3o.rollout import evaluation as evaluate
+from fp3o.execution import background as module
+from fp3o.execution.background import Background
+from fp3o.execution.compute import Compute
 from fp3o.rollout.collector import Collector
-from fp3o.rollout.evaluation import Background, Evaluator, Watch
-from fp3o.rollout.policy import Policy
+from fp3o.rollout.evaluation import Evaluator, Watch
 from fp3o.runs.interrupt import Interrupted
-from fp3o.training import loop
 from fp3o.training.callbacks import Callback, Callbacks, Record
-from fp3o.training.callbacks.checkpoints import Keep
+from fp3o.training.callbacks.checkpoints import ExtraCheckpoints, Keep
+from fp3o.training.run import train as run_training
 
 SEEDS = (0, 1)
 GAME = tiny_plan("matrix/two-step/partial/fp3o", 6, evaluation_interval=2, rollout_length=16)
@@ -32,8 +32,6 @@ GAME = tiny_plan("matrix/two-step/partial/fp3o", 6, evaluation_interval=2, rollo
 
 class Notes(Callback):
     """All that is told, in order."""
-
-    _may_stop = False
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
@@ -77,8 +75,7 @@ class Run(NamedTuple):
 
 def run(folder: Path) -> Run:
     notes, keep = Notes(), Keep(folder / "kept", every=2, best=True)
-    options: dict[str, Any] = {"device": "cpu", "mode": "eager", "callbacks": [notes], "keep": keep}
-    loop.train(GAME, SEEDS, folder / "runs", folder / "scratch", **options)
+    run_training(GAME, SEEDS, folder / "runs", folder / "scratch", PLAIN, [notes, ExtraCheckpoints(keep, GAME)])
     kept = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(keep.folder.rglob("*.safetensors"))}
     return Run(files(folder / "runs"), kept, notes.told)
 
@@ -124,11 +121,11 @@ def test_a_thread_plays_what_the_main_thread_would(tmp_path: Path, monkeypatch: 
         return play(self, *arguments)
 
     monkeypatch.setattr(Evaluator, "run", noted)
-    monkeypatch.setattr(evaluate, "processors", lambda: 2)
+    monkeypatch.setattr(module, "processors", lambda: 2)
     found = []
     for threads in (1, 2):
         folder = tmp_path / str(threads)
-        loop.train(plan, SEEDS, folder, folder / "scratch", device="cpu", mode="eager", threads=threads)
+        run_training(plan, SEEDS, folder, folder / "scratch", Compute("cpu", "eager", threads))
         found.append(files(folder))
     assert found[0] == found[1]
     half = len(played) // 2
@@ -138,17 +135,17 @@ def test_a_thread_plays_what_the_main_thread_would(tmp_path: Path, monkeypatch: 
 
 def test_where_evaluations_run_beside_training(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = 16
-    monkeypatch.setattr(evaluate, "processors", lambda: cores)
-    assert [Background(MamujocoBatch, threads, Policy).pays for threads in (0, 1, 2)] == [True, False, True]
-    assert not Background(EmbeddedBattles, 8, Policy).pays
-    assert Background(MamujocoBatch, 8, ResidentPolicy).pays
+    monkeypatch.setattr(module, "processors", lambda: cores)
+    assert [Background(MamujocoBatch, threads, False).pays for threads in (0, 1, 2)] == [True, False, True]
+    assert not Background(EmbeddedBattles, 8, False).pays
+    assert Background(MamujocoBatch, 8, True).pays
     cores = 1
-    assert not Background(MamujocoBatch, 0, Policy).pays
+    assert not Background(MamujocoBatch, 0, False).pays
 
 
 def test_a_run_that_stops_at_once_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "processors", lambda: 2)
-    background = Background(MamujocoBatch, 2, Policy)
+    monkeypatch.setattr(module, "processors", lambda: 2)
+    background = Background(MamujocoBatch, 2, False)
     rehearsed: list[str] = []
     assert background.start(lambda watch: [], lambda: rehearsed.append("once")).result() == []
     env = make("matrix", "climbing", 1)
@@ -164,8 +161,8 @@ def test_a_run_that_stops_at_once_does_not_wait(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_evaluation_is_paused_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "processors", lambda: 2)
-    background, env = Background(MamujocoBatch, 2, Policy), make("matrix", "climbing", 1)
+    monkeypatch.setattr(module, "processors", lambda: 2)
+    background, env = Background(MamujocoBatch, 2, False), make("matrix", "climbing", 1)
     steps = threading.Semaphore(0)
 
     def play(watch: Watch) -> list[list[Episode]]:
@@ -184,8 +181,8 @@ def test_an_evaluation_is_paused_and_goes_on(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_closing_does_not_wait_for_a_paused_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "processors", lambda: 2)
-    background, env = Background(MamujocoBatch, 2, Policy), make("matrix", "climbing", 1)
+    monkeypatch.setattr(module, "processors", lambda: 2)
+    background, env = Background(MamujocoBatch, 2, False), make("matrix", "climbing", 1)
 
     def play(watch: Watch) -> list[list[Episode]]:
         watch(env, None)
@@ -198,17 +195,10 @@ def test_closing_does_not_wait_for_a_paused_evaluation(monkeypatch: pytest.Monke
 
 
 def test_an_evaluation_beside_training_leaves_a_processor_to_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "processors", lambda: 16)
-    chosen: list[int] = []
-
-    def environments(threads: int) -> BatchEnv:
-        chosen.append(threads)
-        return make("mamujoco", "hopper-3x1", 1)
-
-    for threads in (8, 2, 0, 1):
-        Background(MamujocoBatch, threads, Policy).made(environments, threads).close()
-    Background(EmbeddedBattles, 4, Policy).made(environments, 4).close()
-    assert chosen == [7, 1, 15, 1, 4]
+    monkeypatch.setattr(module, "processors", lambda: 16)
+    chosen = [Background(MamujocoBatch, threads, False).simulator_threads(threads) for threads in (8, 2, 0, 1)]
+    assert chosen == [7, 1, 15, 1]
+    assert Background(EmbeddedBattles, 4, False).simulator_threads(4) == 4
 
 
 def test_what_stops_a_run() -> None:

@@ -17,7 +17,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     chosen.mkdir()
     monkeypatch.setenv(program_cache.CHOSEN, str(chosen))
     monkeypatch.setenv(program_cache.TRITON, str(chosen / "triton"))
-    monkeypatch.setattr(program_cache, "WORK", program_cache.Work())
+    monkeypatch.setattr(program_cache, "PROGRESS", program_cache.CompileProgress())
     program_cache.cache_folder.cache_clear()
     yield chosen
     program_cache.cache_folder.cache_clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ from fp3o.envs.interface import ActionSpec
 from fp3o.errors import UserError
 from fp3o.learner.randomness import Draws
 from fp3o.learner.samples import agent_rows, pack, unit_rows
-from fp3o.learner.step import Kind, TurnData
+from fp3o.learner.step import ActorSums, StepStatistics, StepVariant, TurnData
 from fp3o.learner.update import Learner
 
 SEEDS = (3, 7, 1, 4, 9)
@@ -302,16 +303,23 @@ def test_slices_add_up(kind: str, recurrent: bool, clip: str) -> None:
         context = learner.context(rollout, Draws((0, 1), 0))
         others = (~torch.eye(3, dtype=torch.bool)).expand(2, -1, -1) if clip == "product" else None
         turn = Turn(1, others=others, clip=clip)  # type: ignore[arg-type]
-        crew, samples = learner.crew(turn), pack(context, turn)
-        rows = agent_rows(rollout, crew.agents, unit_rows(rollout, settings), None)
+        members, samples = learner.members(turn), pack(context, turn)
+        rows = agent_rows(rollout, members.agents, unit_rows(rollout, settings), None)
         counted: list[int] = []
         taken: list[list[Tensor]] = []
         stepper = learner.stepper
-        stepper.one_program = False
-        gradients = stepper.actor_gradients
-        stepper._actor_gradients = lambda *args: counted.append(args[-1].shape[2]) or gradients(*args)  # type: ignore[func-returns-value]
-        stepper._apply = lambda *args: taken.append([*args[0], *args[1]]) or stepper.apply(*args)  # type: ignore[func-returns-value]
-        stepper.step(TurnData(rollout, samples, crew), Kind(clip, None, "both", True), rows)  # type: ignore[arg-type]
+        gradients, apply = stepper.actor_gradients, stepper.apply
+
+        def counting(*arguments: Any) -> ActorSums:
+            counted.append(arguments[-1].shape[2])
+            return gradients(*arguments)
+
+        def noting(*arguments: Any) -> StepStatistics:
+            taken.append([*arguments[0], *arguments[1]])
+            return apply(*arguments)
+
+        stepper.actor_gradients, stepper.apply = counting, noting  # type: ignore[method-assign, assignment]
+        stepper.step(TurnData(rollout, samples, members), StepVariant(clip, None, "both", True), rows)  # type: ignore[arg-type]
         return len(counted), taken[0]
 
     whole, expected = sums(0)

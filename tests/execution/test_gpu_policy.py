@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,22 +26,23 @@ from fp3o.envs.interface import Episode, slot_seeds
 from fp3o.errors import UserError
 from fp3o.execution import choice as execution
 from fp3o.execution import cuda_graphs as graphs
-from fp3o.execution import gpu_policy as resident
+from fp3o.execution import gpu_policy
 from fp3o.execution.allocator import no_garbage_collection
 from fp3o.execution.choice import Execution, place_to_act
-from fp3o.execution.compiler import compiled
-from fp3o.execution.gpu_policy import ResidentPolicy
+from fp3o.execution.compute import Compute
+from fp3o.execution.cuda_graphs import capture
+from fp3o.execution.gpu_policy import GpuPolicy
 from fp3o.learner.randomness import Draws
 from fp3o.learner.state import named
-from fp3o.learner.step import Compiler
 from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
 from fp3o.networks.stacked import gate_inputs
+from fp3o.rollout import values
 from fp3o.rollout.collector import Collector
 from fp3o.rollout.evaluation import Evaluator
 from fp3o.rollout.policy import Policy
 from fp3o.runs.interrupt import Interrupted
-from fp3o.training import loop
+from fp3o.training import run
 
 SEEDS = (0, 1, 2)
 SPEAKER, SPREAD, REACHER = (
@@ -52,7 +54,7 @@ BATTLE = "smac/3m/full/fp3o"
 TOLERANCE = 1e-5
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 Acts = Callable[..., Policy]
-PLAIN = partial(ResidentPolicy, device="cpu", graph=False)
+PLAIN = partial(GpuPolicy, device="cpu", graph=False)
 
 
 def plan_of(cell: str) -> Plan:
@@ -63,14 +65,15 @@ def plan_of(cell: str) -> Plan:
 class Play:
     """Environments and an untrained learner of a plan, and the rollouts one sort of policy collects in them."""
 
-    def __init__(self, plan: Plan, policy: Acts, device: str = "cpu", compiler: Compiler | None = None) -> None:
+    def __init__(self, plan: Plan, policy: Acts, device: str = "cpu", graph: bool = False) -> None:
+        """graph: values are replayed, too, as where policies are."""
         self.plan, slots = plan, plan.settings.rollout_threads
         self.env = make(plan.cell.domain, plan.cell.task, len(SEEDS) * slots, options=plan.options)
         self.env.reset(np.concatenate([slot_seeds(seed, "training", slots) for seed in SEEDS]))
         owners = sharing(plan.cell.sharing, self.env.spec.agent_types)
         self.learner = Learner.fresh(self.env.spec, owners, plan.cell.algorithm, plan.settings, SEEDS, device=device)
-        options = {} if compiler is None else {"acting": compiler}
-        self.collector = Collector(self.env, self.learner, plan.settings, policy=policy, **options)
+        replayed: Any = (lambda run: capture(run, lambda: None)[0].replay) if graph else (lambda run: run)
+        self.collector = Collector(self.env, self.learner, plan.settings, policy, replayed)
 
     def rollout(self, iteration: int) -> dict[str, Tensor]:
         rollout = self.collector.collect(SEEDS, iteration).rollout._asdict()
@@ -137,8 +140,8 @@ def test_values_in_pieces_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch
         pieces.append(rows.numel())
         return gate_inputs(layers, rows)
 
-    monkeypatch.setattr(resident, "gate_inputs", counted)
-    monkeypatch.setattr(resident, "PIECE", 7 * whole[0]["state"][0, 0].numel())
+    monkeypatch.setattr(values, "gate_inputs", counted)
+    monkeypatch.setattr(values, "PIECE", 7 * whole[0]["state"][0, 0].numel())
     agree(whole, rollouts(Play(plan, PLAIN)))
     step = whole[0]["state"][:, 0].numel()
     assert pieces == [7 * step, 7 * step, 6 * step, step] * 2
@@ -188,9 +191,9 @@ def test_warming_up_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither in the recurrent state nor in its history; and a rollout is valued in pieces as at once."""
     plan = plan_of(SPREAD)
     plain = rollouts(Play(plan, PLAIN))
-    monkeypatch.setattr(resident, "capture", warmed_up)
-    monkeypatch.setattr(resident, "EVALUATION_ROWS", 3 * plan.settings.rollout_threads)
-    agree(plain, rollouts(Play(plan, partial(ResidentPolicy, device="cpu"))), exact=("action", "hidden_actor"))
+    monkeypatch.setattr(gpu_policy, "capture", warmed_up)
+    monkeypatch.setattr(values, "EVALUATION_ROWS", 3 * plan.settings.rollout_threads)
+    agree(plain, rollouts(Play(plan, partial(GpuPolicy, device="cpu"))), exact=("action", "hidden_actor"))
 
 
 @pytest.mark.parametrize("cell", [SPEAKER, REACHER])
@@ -213,7 +216,7 @@ def test_rehearsing_leaves_no_trace(cell: str) -> None:
         assert all(torch.equal(x, states[1][name]) for name, x in states[0].items())
 
 
-@pytest.mark.parametrize("policy", [PLAIN, pytest.param(ResidentPolicy, marks=GPU, id="gpu")])
+@pytest.mark.parametrize("policy", [PLAIN, pytest.param(GpuPolicy, marks=GPU, id="gpu")])
 def test_a_saved_collector_goes_on_to_the_bit(policy: Acts) -> None:
     plan, device = plan_of(SPEAKER), "cpu" if policy is PLAIN else "cuda"
     unbroken, resumed = Play(plan, policy, device), Play(plan, policy, device)
@@ -259,10 +262,9 @@ def test_where_policies_act() -> None:
 def test_a_path_says_where_policies_act(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Files of runs begun before it was noted say nothing: those acted on the CPU."""
     path = Execution("graph", "cuda", torch.__version__, 1, "", acts_on="cuda")
-    assert (path.policy, path.acting(len), path.record()["acts_on"]) == (ResidentPolicy, len, "cuda")
-    assert Execution("graph", "cuda", "2", 1, "", acts_on="cuda-compiled").acting is compiled
+    assert (path.policy_class, path.record()["acts_on"]) == (GpuPolicy, "cuda")
     older = {name: value for name, value in asdict(path).items() if name != "acts_on"}
-    assert (Execution(**older).acts_on, Execution(**older).policy) == ("cpu", Policy)
+    assert (Execution(**older).acts_on, Execution(**older).policy_class) == ("cpu", Policy)
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
@@ -277,7 +279,7 @@ def test_a_path_says_where_policies_act(monkeypatch: pytest.MonkeyPatch, tmp_pat
     ):
         if mps == "on":
             (tmp_path / "control").touch()
-        chosen = execution.choose(plan, device, "compiled", 1)
+        chosen = execution.choose(plan, Compute(device, "compiled"))  # type: ignore[arg-type]
         assert chosen.acts_on == acts_on
         assert chosen.reason == ("asked for" if device == "cpu" else f"asked for; acting on the GPU, MPS {mps}")
 
@@ -287,8 +289,8 @@ def test_a_path_says_where_policies_act(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_gpu_graphs_act_and_value_as_their_operations_do(cell: str) -> None:
     plan = plan_of(cell)
     plain = rollouts(Play(plan, Policy))
-    eager = rollouts(Play(plan, partial(ResidentPolicy, graph=False), "cuda"))
-    replayed = [rollouts(Play(plan, ResidentPolicy, "cuda")) for _ in range(2)]
+    eager = rollouts(Play(plan, partial(GpuPolicy, graph=False), "cuda"))
+    replayed = [rollouts(Play(plan, GpuPolicy, "cuda", graph=True)) for _ in range(2)]
     agree(replayed[0], replayed[1], exact=tuple(replayed[0][0]))
     agree(eager, replayed[0])
     agree(plain[:1], eager[:1], tolerance=1e-3)  # what a simulator makes of other last bits grows
@@ -297,20 +299,21 @@ def test_gpu_graphs_act_and_value_as_their_operations_do(cell: str) -> None:
 @GPU
 def test_gpu_graphs_of_compiled_operations_agree() -> None:
     plan = plan_of(SPEAKER)
-    eager, fused = (rollouts(Play(plan, ResidentPolicy, "cuda", compiler)) for compiler in (None, compiled))
+    compiled = Execution("graph", "cuda", torch.__version__, 1, "", acts_on="cuda-compiled").policy
+    eager, fused = (rollouts(Play(plan, policy, "cuda", graph=True)) for policy in (GpuPolicy, compiled))
     agree(eager, fused, tolerance=1e-3)
 
 
 @GPU
 def test_gpu_policies_without_grus_act_too() -> None:
     plan = tiny_plan(REACHER)
-    agree(rollouts(Play(plan, Policy))[:1], rollouts(Play(plan, ResidentPolicy, "cuda"))[:1], tolerance=1e-3)
+    agree(rollouts(Play(plan, Policy))[:1], rollouts(Play(plan, GpuPolicy, "cuda"))[:1], tolerance=1e-3)
 
 
 @GPU
 def test_gpu_evaluations_are_those_of_the_cpu() -> None:
-    graph = episodes(ResidentPolicy)
-    assert graph == episodes(partial(ResidentPolicy, graph=False))
+    graph = episodes(GpuPolicy)
+    assert graph == episodes(partial(GpuPolicy, graph=False))
     on_cpu = episodes(Policy)
     assert [[e.length for e in found] for found in graph] == [[e.length for e in found] for found in on_cpu]
     returns = [[e.total_return for found in results for e in found] for results in (graph, on_cpu)]
@@ -341,7 +344,7 @@ def test_gpu_interrupted_is_unbroken(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def train(name: str, *callbacks: StopAfter) -> None:
         folder = tmp_path / name
-        loop.train(plan, (0, 1), folder, folder / "scratch", device="cuda", mode="eager", callbacks=callbacks)
+        run.train(plan, (0, 1), folder, folder / "scratch", Compute("cuda", "eager"), callbacks)
 
     train("unbroken")
     with pytest.raises(Interrupted):

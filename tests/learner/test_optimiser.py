@@ -8,7 +8,7 @@ from synthetic import SETTINGS, make_learner, make_rollout, with_settings
 
 from fp3o.learner.optimiser import Moments, adam_, clip_factor, squared_norm
 from fp3o.learner.randomness import Draws
-from fp3o.learner.step import ActorSums, Crew, CriticSums, Kind, StepStatistics
+from fp3o.learner.step import ActorSums, CriticSums, StepStatistics, StepVariant, TurnAgents
 
 
 def test_masked_adam_is_one_adam_per_row() -> None:
@@ -63,9 +63,9 @@ def test_gradient_norms_are_taken_per_trunk_owner_with_its_heads(kind: str, grou
     seen = []
     apply = learner.stepper.apply
 
-    def spy(actor: ActorSums, critic: CriticSums, crew: Crew, kind: Kind) -> StepStatistics:
+    def spy(actor: ActorSums, critic: CriticSums, members: TurnAgents, variant: StepVariant) -> StepStatistics:
         seen.append([x.clone() for x in (actor.trunk, actor.head, critic.gradient)])
-        return apply(actor, critic, crew, kind)
+        return apply(actor, critic, members, variant)
 
     learner.stepper.apply = spy  # type: ignore[method-assign]
     learner.update(rollout, Draws([0], 0))

@@ -9,35 +9,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from fp3o import machine
 from fp3o.config import Plan
-from fp3o.envs.interface import BatchEnv, Episode
+from fp3o.envs.interface import BatchEnv
 from fp3o.errors import UserError
 from fp3o.execution.choice import Execution
 from fp3o.learner.state import LearnerState
 from fp3o.runs import checkpoint, records
 from fp3o.runs.folder import RunFolder, now
-from fp3o.runs.records import CsvLog
-from fp3o.training.run_stats import Account, machine_kind
+from fp3o.runs.records import CsvLog, Value
+from fp3o.training.block import Saved
+from fp3o.training.run_stats import RunStats
 
 
-class Saved(NamedTuple):
-    """What training goes on from."""
-
-    tensors: dict[str, Any]
-    iteration: int
-    diverged: dict[int, dict[str, Any]]
-
-
-class BlockFiles:
+class RunFiles:
     """The files of the seeds that are trained together, from the first row to the published runs."""
 
     def __init__(self, plan: Plan, folder: RunFolder, chosen: Execution, allow_path_change: bool) -> None:
         """Reads the saved state, if there is one. chosen: the execution of a new run, that of a resumed one may be
         another."""
         self.plan, self.folder, self.execution = plan, folder, chosen
-        self.account = Account()
+        self.stats = RunStats()
         self.iterations: dict[int, CsvLog] = {}
         self.evaluations: dict[int, CsvLog] = {}
         self._git = records.git_state()  # now, as the code is loaded now
@@ -57,8 +51,8 @@ class BlockFiles:
         before = metadata.get("git")
         if before is not None and before != self._git:
             name = before["commit"] + ("+" if before["dirty"] else "")
-            self.account.note(f"code changed at a resume: commit {name} up to iteration {metadata['iteration']}")
-        self.account.resume(metadata["volatile"])
+            self.stats.note(f"code changed at a resume: commit {name} up to iteration {metadata['iteration']}")
+        self.stats.resume(metadata["volatile"])
         with self._start_afresh_by_deleting():
             self._open_logs(metadata["offsets"], metadata.get("checksums", {}))
         diverged = {int(seed): where for seed, where in metadata["diverged"].items()}
@@ -74,14 +68,14 @@ class BlockFiles:
             "diverged": {str(seed): where for seed, where in state.diverged.items()},
             "path": asdict(self.execution),
             "git": self._git,
-            "volatile": self.account.volatile,
+            "volatile": self.stats.volatile,
         }
         checkpoint.save(self.folder.resume_path, state.tensors, metadata)
 
-    def write_final(self, seed: int, episodes: Sequence[Episode]) -> None:
+    def write_final(self, seed: int, rows: Sequence[Mapping[str, Value]]) -> None:
         """Write final.csv."""
         log = CsvLog(self.folder.scratch(seed) / records.FINAL, records.FINAL_COLUMNS)
-        log.append(records.final_rows(episodes))
+        log.append(rows)
         log.flush()
         log.close()
 
@@ -123,16 +117,16 @@ class BlockFiles:
         chosen = self.execution
         if begun.possible:
             if begun.processor not in ("", chosen.processor):
-                self.account.note(f"processor changed at a resume: {begun.processor} before")
+                self.stats.note(f"processor changed at a resume: {begun.processor} before")
             return replace(begun, threads=chosen.threads, processor=chosen.processor)
         acting = "" if begun.acts_on == "cpu" else f", acting on {begun.acts_on},"
         was = f"{begun.mode} on {begun.device}{acting} with torch {begun.torch}"
         if not allow:
             raise UserError(
-                f"{self.plan.cell.id} began {was}, which is not to be had here; "
+                f"{self.plan.cell.id} began {was}, which this machine cannot reproduce; "
                 "--allow-path-change goes on without bit-exactness"
             )
-        self.account.note(f"path changed at a resume: {was} before")
+        self.stats.note(f"path changed at a resume: {was} before")
         return chosen
 
     @contextmanager
@@ -147,7 +141,12 @@ class BlockFiles:
         """run.json, without the checksums."""
         configuration = self.plan.configuration()
         final = scratch / records.FINAL if diverged is None else None
-        volatile = {"host": machine_kind(), "ended": now(), "stacked_seeds": list(self.folder.seeds)}
+        volatile = {
+            "host": machine.host(),
+            "threads": self.execution.threads,
+            "ended": now(),
+            "stacked_seeds": list(self.folder.seeds),
+        }
         return {
             "schema": records.SCHEMA_VERSION,
             "cell": self.plan.cell.id,
@@ -167,5 +166,5 @@ class BlockFiles:
             "path": self.execution.record(),
             "exact_resume": env.spec.exact_resume,
             "score": records.score_summary(scratch / records.EVALUATIONS, final),
-            "volatile": self.account.volatile | volatile,
+            "volatile": self.stats.volatile | volatile,
         }

@@ -9,17 +9,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import pytest
 import torch
 from torch import Tensor
 
+from fp3o import machine
 from fp3o.errors import UserError
 from fp3o.execution import compiler as compiling
-from fp3o.execution import program_cache, recalling
-from fp3o.execution.call_signature import Inputs
+from fp3o.execution import program_cache
 from fp3o.execution.choice import why_not_compiled
 
 needs_compiler = pytest.mark.skipif(why_not_compiled() is not None, reason=str(why_not_compiled()))
@@ -28,7 +27,7 @@ needs_compiler = pytest.mark.skipif(why_not_compiled() is not None, reason=str(w
 def make(made: Path, name: str, begun: multiprocessing.synchronize.Barrier) -> None:
     """What a job does with a program: look it up, and make it where it is missing."""
     begun.wait()
-    with program_cache.making(name):
+    with program_cache.compile_lock(name):
         if not made.exists():
             made.write_text("")
             with (made.parent / "count").open("a") as count:
@@ -51,9 +50,9 @@ def test_jobs_that_start_together_make_a_program_once(folder: Path) -> None:
 
 def test_who_waits_is_told(folder: Path) -> None:
     told: list[int] = []
-    program_cache.WORK.tell = told.append
+    program_cache.PROGRESS.report = told.append
     for name in ("one", "two"):
-        with program_cache.making(name) as found:
+        with program_cache.compile_lock(name) as found:
             assert found == folder
     assert told == [1, 2]
 
@@ -72,12 +71,12 @@ class Compiler:
 
 def test_a_damaged_cache_is_made_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "damaged").touch()
-    monkeypatch.setattr(compiling, "_forget", lambda: None)
-    monkeypatch.setattr(compiling, "_made", Compiler(folder / "damaged"))
+    monkeypatch.setattr(compiling, "_clear_memory", lambda: None)
+    monkeypatch.setattr(compiling, "_load_or_compile", Compiler(folder / "damaged"))
     assert compiling.compiled(torch.relu)(torch.ones(2)).tolist() == [1, 1]
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     (folder / "good").touch()
-    monkeypatch.setattr(compiling, "_made", Compiler(None))  # not the cache's fault: it is kept
+    monkeypatch.setattr(compiling, "_load_or_compile", Compiler(None))  # not the cache's fault: it is kept
     with pytest.raises(RuntimeError, match="cannot be compiled"):
         compiling.compiled(torch.relu)(torch.ones(2))
     assert (folder / "good").exists()
@@ -92,7 +91,7 @@ def kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(kept.name)
         return graph
 
-    monkeypatch.setattr(compiling, "_made", keep)
+    monkeypatch.setattr(compiling, "_load_or_compile", keep)
     return names
 
 
@@ -103,8 +102,10 @@ def test_programs_for_other_machines_and_settings_are_others(kept: list[str], mo
     make()
     make()
     for place, name in (
-        (program_cache, "machine"),
+        (machine, "processor_model"),
         (torch, "get_num_threads"),
+        (torch, "get_float32_matmul_precision"),
+        (torch, "are_deterministic_algorithms_enabled"),
         (torch.backends.cpu, "get_cpu_capability"),
     ):
         with monkeypatch.context() as patch:
@@ -113,7 +114,7 @@ def test_programs_for_other_machines_and_settings_are_others(kept: list[str], mo
     with torch._inductor.config.patch("max_autotune", True):
         make()
     assert kept[0] == kept[1]
-    assert len(set(kept)) == 5
+    assert len(set(kept)) == 7
 
 
 def test_a_number_and_its_text_are_two_constants(kept: list[str]) -> None:
@@ -190,7 +191,7 @@ def same_steps(kinds: Sequence[str], x: Tensor) -> None:
 @needs_compiler
 def test_a_program_is_kept_and_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     same_steps(["slow", "slow", "fast"], torch.ones(4, 2))
-    assert program_cache.WORK.programs == 2  # one for each kind
+    assert program_cache.PROGRESS.programs == 2  # one for each kind
     kept = sorted(folder.glob("program-*"))
     assert len(kept) == 2
 
@@ -208,84 +209,6 @@ def test_a_program_is_kept_and_loaded(folder: Path, monkeypatch: pytest.MonkeyPa
         artifact: Any = vars(torch._inductor)["CompiledArtifact"]
         patch.setattr(artifact, "load", lambda **_: lambda *tensors: [x - 1 for x in tensors])
         same_steps(["slow"], torch.ones(4, 2))
-
-
-class Scaled:
-    """Says which of its attributes its method uses."""
-
-    traits = ("factor",)
-
-    def __init__(self, factor: float) -> None:
-        self.factor, self.other = factor, 1.0
-
-    def step(self, x: Tensor) -> dict[str, Tensor]:
-        return {"scaled": self.factor * x}
-
-    def forgetful(self, x: Tensor) -> Tensor:
-        return self.other * x
-
-
-@needs_compiler
-def test_a_program_is_recalled_without_tracing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU, where programs are not compared: that of the same code, method, traits, shapes and torch."""
-    monkeypatch.setattr(recalling, "compared", lambda tensors: False)
-    monkeypatch.setattr(recalling, "code", lambda: "our code")
-    traced: list[float] = []
-    trace = compiling.trace
-
-    def counted(inputs: Inputs) -> Any:
-        traced.append(1)
-        return trace(inputs)
-
-    monkeypatch.setattr(compiling, "trace", counted)
-
-    def scaled(factor: float, x: Tensor) -> int:
-        """How often that was traced."""
-        before = len(traced)
-        torch.testing.assert_close(compiling.compiled(Scaled(factor).step)(x)["scaled"], factor * x)
-        return len(traced) - before
-
-    x = torch.arange(6.0)
-    assert [scaled(2.0, x), scaled(2.0, x + 1), scaled(3.0, x), scaled(2.0, x.view(2, 3))] == [1, 0, 1, 1]
-    for note in folder.glob("note-*"):
-        note.write_bytes(b"damaged")
-    assert [scaled(2.0, x), scaled(2.0, x)] == [1, 0]
-    for program in folder.glob("program-*"):
-        program.unlink()
-    assert [scaled(2.0, x), scaled(2.0, x)] == [1, 0]
-    monkeypatch.setattr(recalling, "code", lambda: "edited")
-    assert [scaled(2.0, x), scaled(2.0, x)] == [1, 0]
-    monkeypatch.setattr(recalling, "code", lambda: None)  # edited when this process was there already
-    assert [scaled(2.0, x), scaled(2.0, x)] == [1, 1]
-    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
-    assert scaled(2.0, x) == 1
-    with pytest.raises(AttributeError, match="other"):
-        compiling.compiled(Scaled(2.0).forgetful)(x)
-    monkeypatch.undo()
-    assert recalling.recalled(Inputs(Scaled(2.0).step, (x,))) is None  # on a CPU, as it has to be compared
-
-
-def test_a_change_of_our_code_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one while this process was being started: it may have read the code of before."""
-    package = tmp_path / "fp3o"
-    (package / "training").mkdir(parents=True)
-    step = package / "training" / "step.py"
-    monkeypatch.setattr(recalling, "__file__", str(package / "training" / "recalling.py"))
-    digest = recalling.code.__wrapped__
-
-    def written(text: str, seconds: float) -> str | None:
-        """The digest of sources that were written so long before this process began."""
-        step.write_text(text)
-        os.utime(step, (recalling.STARTED - seconds, recalling.STARTED - seconds))
-        return digest()
-
-    first = written("old", 3600)
-    (package / ".#step.py").symlink_to("nobody@nowhere")
-    assert first is not None
-    assert written("old", 60) == first
-    assert written("new", 60) not in (first, None)
-    assert written("old", 5) is None
-    assert written("old", -5) is None
 
 
 @needs_compiler
@@ -309,24 +232,17 @@ def test_kernels_are_not_run_while_they_are_compiled_and_have_short_names(
 
 
 def test_training_does_not_import_the_compiler_before_it_is_needed() -> None:
-    code = "import sys, fp3o.training.loop; print(sorted({'torch._dynamo', 'torch._inductor'} & set(sys.modules)))"
+    code = "import sys, fp3o.training.run; print(sorted({'torch._dynamo', 'torch._inductor'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        "compiling.trace(Inputs(lambda x: x + 1, (torch.ones(1),)))",
-        "torch.export.export = lambda *_: sys.exit(os.environ['TORCHINDUCTOR_CACHE_DIR'])\n"
-        "compiling.ahead_of_time(lambda x: x + 1)(torch.ones(1))",
-    ],
-)
-def test_programs_are_kept_in_a_folder_of_our_own(begin: str) -> None:
+def test_programs_are_kept_in_a_folder_of_our_own() -> None:
     """Not where torch keeps them, which other users can write to; what it imports to trace would choose that."""
     code = (
-        "import os, sys, torch\nfrom fp3o.training import compiling, program_cache\n"
-        f"from fp3o.execution.call_signature import Inputs\n{begin}\nsys.exit(os.environ[program_cache.CHOSEN])"
+        "import os, sys, torch\nfrom fp3o.execution import compiler, program_cache\n"
+        "from fp3o.execution.call_signature import CallSignature\n"
+        "compiler.trace(CallSignature(lambda x: x + 1, (torch.ones(1),)))\nsys.exit(os.environ[program_cache.CHOSEN])"
     )
     others = {name: value for name, value in os.environ.items() if name != program_cache.CHOSEN}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=others)
@@ -346,7 +262,7 @@ def test_a_function_compiled_once_takes_new_tensors(folder: Path) -> None:
     for slope in (2.0, -3.0):
         layers = {"slope": torch.tensor([slope]), "start": torch.tensor([1.0])}
         assert once(layers, torch.arange(3.0), None).tolist() == [1 + slope * x for x in range(3)]
-    assert program_cache.WORK.programs == 1
+    assert program_cache.PROGRESS.programs == 1
 
 
 class Walk:
@@ -403,29 +319,3 @@ def test_comparing_a_program_changes_no_input(folder: Path, monkeypatch: pytest.
 
     result = compiling.compiled(step)(place, torch.ones(1).expand(3), torch.empty(0), flags)
     assert (float(result), place.tolist(), flags.tolist()) == (3.0, [1.0], [False, False])
-
-
-def test_a_library_that_computes_something_else_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is made again once, as the one in the cache may be damaged."""
-    factors: list[float] = []  # of the libraries to come: 1 is right
-
-    def load(package: str) -> SimpleNamespace:
-        factor = factors.pop(0)
-        return SimpleNamespace(loader=SimpleNamespace(boxed_run=lambda given: [factor * 2 * given[0]]))
-
-    def make(_: object, package_path: str) -> None:
-        made.append(package_path)
-        Path(package_path).write_text(str(len(made)))
-
-    made: list[str] = []
-    monkeypatch.setattr(torch._inductor, "aoti_load_package", load)
-    monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", make)
-    for come, makes in (([1.0], 1), ([1.0], 1), ([1.5, 1.0], 2)):
-        factors += come
-        assert compiling.ahead_of_time(lambda x: 2 * x)(torch.ones(2))[0].tolist() == [2, 2]
-        assert len(made) == makes
-    factors += [1.5, 1.5]
-    with pytest.raises(UserError, match="compiles this step wrongly"):
-        compiling.ahead_of_time(lambda x: 2 * x)(torch.ones(2))
-    (kept,) = folder.glob("ahead-*")
-    assert (kept.read_text(), len(made)) == ("2", 3), "a wrong one is not kept"
