@@ -174,7 +174,7 @@ class Sweep(InCheckout):
 class Save(InCheckout):
     """`fp3o save` of runs that were trained before; a clone must get all of them back."""
 
-    command = (sys.executable, "-m", "fp3o", "save", "--suite", "paper", "-m", "runs")
+    command: Sequence[str] = (sys.executable, "-m", "fp3o", "save", "--suite", "paper", "-m", "runs")
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
