@@ -25,11 +25,11 @@ from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
 from fp3o.execution.compute import Compute
 from fp3o.fields import declared, meanings
-from fp3o.runs import layout, records
+from fp3o.runs import layout, records, store
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupted
-from fp3o.workflow import objects, pulling, saved, saving
 from fp3o.workflow import prune as prune_module
+from fp3o.workflow import pulling, saving
 from fp3o.workflow.blocks import Block
 
 CELL = "matrix/two-step/full/mappo"
@@ -47,8 +47,8 @@ def publish_runs(
             episodes = [Episode(0, 10.0 + seed, 5.0, 2, None)] * plan.settings.evaluation_episodes
             log.append(records.evaluation_rows(100, 1, episodes))
             log.close()
-            (folder.scratch(seed) / records.ITERATIONS).write_text("loss\n1\n")
-            (folder.scratch(seed) / records.CHECKPOINT).write_bytes(b"weights")
+            (folder.scratch(seed) / records.ITERATIONS).write_text(f"loss\n{seed}\n")
+            (folder.scratch(seed) / records.CHECKPOINT).write_bytes(f"weights of seed {seed}".encode())
             document = run_document(plan, seed, folder.scratch(seed), **(status or {}))
             folder.publish(seed, document)
         folder.discard_scratch()
@@ -451,6 +451,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         "rerun",
         "save",
         "pull",
+        "merge",
         "prune",
         "render",
     ):
@@ -506,11 +507,11 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         asked.append((suite.name, delete, kept))
         return ["an old run"] if delete else []
 
-    def save(message: str, suites: Sequence[str], compress: Sequence[str]) -> saved.Outcome:
-        return saved.Outcome([f"saved {message} of {' and '.join(suites)}, smaller: {' '.join(compress)}"], [])
+    def save(message: str, suites: Sequence[str], compress: Sequence[str]) -> store.Outcome:
+        return store.Outcome([f"saved {message} of {' and '.join(suites)}, smaller: {' '.join(compress)}"], [])
 
-    def pull(cells: Sequence[str], suites: Sequence[str]) -> saved.Outcome:
-        return saved.Outcome([f"pulled {' and '.join(cells)} of {' and '.join(suites)}"], ["an object is damaged"])
+    def pull(cells: Sequence[str], suites: Sequence[str]) -> store.Outcome:
+        return store.Outcome([f"pulled {' and '.join(cells)} of {' and '.join(suites)}"], ["an object is damaged"])
 
     monkeypatch.setattr(prune_module, "prune", prune)
     monkeypatch.setattr(saving, "save", save)
@@ -524,7 +525,7 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [
         *("nothing to prune", "an old run", "an old run"),
-        f"saved all of it of {' and '.join(objects.TRACKED)}, smaller: mpe/* smac",
+        f"saved all of it of {' and '.join(store.TRACKED)}, smaller: mpe/* smac",
         "pulled smac and mpe/* of preview",
     ]
     assert shown.err == "fp3o: an object is damaged\n"

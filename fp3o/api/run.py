@@ -173,7 +173,7 @@ def runs(root: str | Path, cell: str = "*", *, trust: bool = False) -> list[Run]
         folder /= "runs"
     found = []
     for place in layout.finished_runs(folder):
-        expected = verify.RunId.at(place.absolute())
+        expected = layout.RunId.at(place.absolute())
         if fnmatchcase(expected.cell, cell):
             found.append((expected, place))
     listed = []

@@ -152,12 +152,13 @@ def _elsewhere(run: Path) -> str:
 
 def _saved_in(suite: str, run: Path) -> str:
     """For messages: how to get a run (cell/digest/seed), or those of one cell, that were saved; "" if none were."""
+    from fp3o.runs.layout import RunId
     from fp3o.workflow import manifest
 
     path = manifest.manifest_path(suite)
     saved = manifest.entries(path.read_bytes() if path.is_file() else b"", path).values()
-    folders = ((one["cell"], Path(one["cell"], one["digest"], f"seed-{one['seed']}")) for one in saved)
-    cells = sorted({cell for cell, folder in folders if folder.is_relative_to(run)})
+    runs = [RunId.of(entry) for entry in saved]
+    cells = sorted({one.cell for one in runs if Path(one.path).is_relative_to(run)})
     return f"; it was saved: `fp3o pull {cells[0]}` brings it" if len(cells) == 1 else ""
 
 

@@ -31,15 +31,16 @@ def continue_(
     The longer run is another one, with a digest of its own, and equals one that was trained in one go, bit for bit on
     the same kind of processor. The same command resumes it.
     """
+    from fp3o.runs.extend import extend
     from fp3o.runs.folder import RunFolder
-    from fp3o.runs.longer import longer
-    from fp3o.runs.verify import RunId, read_verified
+    from fp3o.runs.layout import RunId
+    from fp3o.runs.verify import read_verified
 
     read_run(run)
     place = run.absolute()
     document = read_verified(place, RunId.at(place))
     allow_code(run, document, trust)
-    plans = longer(document, total_steps)
+    plans = extend(document, total_steps)
     root = place.parents[5] if run.is_absolute() else Path(os.path.relpath(place.parents[5]))
     state, seeds = _kept(root, plans.old, document)
     chosen = next((config.load_suite(name) for name in config.suite_names() if _is_of(root, name)), None)

@@ -24,7 +24,7 @@ from fp3o.cli.listing import list_names
 from fp3o.cli.output import guarded_output
 from fp3o.cli.render import render
 from fp3o.cli.show import show
-from fp3o.cli.storing import prune, pull, save
+from fp3o.cli.storing import merge, prune, pull, save
 from fp3o.cli.suites import new_suite, snakefile
 from fp3o.cli.sweep import rerun, status
 from fp3o.cli.train import train
@@ -52,6 +52,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "rerun": rerun,
     "save": save,
     "pull": pull,
+    "merge": merge,
     "prune": prune,
 }
 WORKS = (["train"], ["continue"])

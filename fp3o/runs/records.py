@@ -38,7 +38,7 @@ EVALUATION_COLUMNS = ("env_steps", "iteration", "episode", "return", "return_per
 FINAL_COLUMNS = ("episode", "return", "return_per_agent", "won", "length")
 SCHEMA_VERSION = 1
 COMPRESSED = ".xz"
-"""Added to the names of files that are saved compressed (fp3o/runs/small.py)."""
+"""Added to the names of files that are saved compressed (fp3o/runs/compressed.py)."""
 
 Value: TypeAlias = float | int | bool | None
 Columns: TypeAlias = dict[str, NDArray[np.float64]]
@@ -334,8 +334,8 @@ RUN_SCHEMA: dict[str, Any] = {
 }
 
 
-def canonical_json(document: Mapping[str, Any]) -> bytes:
-    """JSON bytes that are equal for equal documents: sorted keys, two spaces, a newline at the end."""
+def run_bytes(document: Mapping[str, Any]) -> bytes:
+    """run.json's bytes, equal for equal documents: sorted keys, two spaces, a newline at the end."""
     return (json.dumps(document, sort_keys=True, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
@@ -355,7 +355,7 @@ def _first_line(message: str) -> str:
 def write_run(path: Path, document: Mapping[str, Any]) -> None:
     """Check run.json and write it atomically."""
     check_run(document, str(path))
-    write_atomically(path, canonical_json(document))
+    write_atomically(path, run_bytes(document))
 
 
 def read_run(path: Path) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def write_files(folder: Path, plan: config.Plan, seed: int, seeds: Sequence[int]
     if plan.settings.final_episodes > plan.settings.evaluation_episodes:
         last = [f"{episode},{value:.6g},{value:.6g},,10" for episode in range(plan.settings.final_episodes)]
         write_atomically(folder / "final.csv", "\n".join([",".join(records.FINAL_COLUMNS), *last, ""]).encode())
-    write_atomically(folder / "iterations.csv", b"iteration,entropy\n1,0.5\n")
+    write_atomically(folder / "iterations.csv", f"iteration,entropy,loss\n1,0.5,{number(plan.digest, seed)}\n".encode())
     write_atomically(folder / "checkpoint.safetensors", repr((plan.digest, seed)).encode())
     volatile = {"resumes": resumes, "ended": os.environ.get("FAKE_ENDED") or now(), "stacked_seeds": list(seeds)}
     return run_document(plan, seed, folder, environment={"engine": "fake"}, volatile=volatile)

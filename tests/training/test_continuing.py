@@ -15,8 +15,8 @@ from fp3o.config import Cell, Plan, resolve
 from fp3o.errors import UserError
 from fp3o.rollout.evaluation import evaluate_run
 from fp3o.runs import checkpoint, layout, records
+from fp3o.runs.extend import extend
 from fp3o.runs.interrupt import Interrupted
-from fp3o.runs.longer import longer
 from fp3o.training import run
 from fp3o.training.callbacks.checkpoints import ExtraCheckpoints, Keep
 
@@ -69,7 +69,7 @@ def test_what_cannot_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert f"{2 * each} steps are done; allowed: {3 * each} or more" in capsys.readouterr().err
     document = records.read_run(run / records.RUN)
     with pytest.raises(UserError, match="made by another version"):
-        longer({**document, "digest": "0123456789"}, 4 * each)
+        extend({**document, "digest": "0123456789"}, 4 * each)
 
 
 def test_the_longer_plan_is_the_one_set_by_hand() -> None:
@@ -77,7 +77,7 @@ def test_the_longer_plan_is_the_one_set_by_hand() -> None:
     cell = "mamujoco/hopper-3x1/none/fp3o-double-clip"
     short, long = tiny_plan(cell, 2, clip=0.1), tiny_plan(cell, 5, clip=0.1)
     document = {"cell": cell, "digest": short.digest, **short.configuration()}
-    plans = longer(document, long.settings.total_steps)
+    plans = extend(document, long.settings.total_steps)
     assert (plans.old.digest, plans.new) == (short.digest, long)
     assert {"variant fp3o-double-clip", "follows clip", "--set"} <= {one.source for one in plans.new.deviations}
 

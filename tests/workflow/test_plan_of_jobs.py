@@ -37,6 +37,15 @@ def test_a_wrong_configuration_is_named(checkout: Checkout, argument: str, named
     assert named in done.stdout
 
 
+@pytest.mark.workflow
+@pytest.mark.parametrize("cell", ["no/such/cell", "mpe/simple-reference/full/nobody"])
+def test_a_cell_that_does_not_exist_is_a_line(checkout: Checkout, cell: str) -> None:
+    done = checkout.snakemake("-n", f"results/paper/cells/{cell}.json", check=False)
+    assert done.returncode != 0
+    assert f"{cell} is not in suite paper; allowed: the cells of benchmarks/suites/paper.yaml" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
 def test_the_paper_suite_is_exactly_the_planned_jobs(full: Checkout) -> None:
     suite = config.load_suite("paper")
     kinds = [artefact.kind for artefact in suite.artefacts]

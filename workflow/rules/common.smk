@@ -15,7 +15,7 @@ from fp3o import machine
 from fp3o.config import data_root, load_suite, resolve
 from fp3o.errors import UserError
 from fp3o.runs import layout
-from fp3o.runs.small import lacks_checkpoint
+from fp3o.runs.compressed import lacks_checkpoint
 from fp3o.workflow import code, cost, guard, jobs, manifest, resources
 from fp3o.workflow.blocks import Sweep, plans_digest
 from fp3o.workflow.options import checked_options
@@ -33,8 +33,11 @@ try:
     config.update(checked_options(config))
     suite = load_suite(config["suite"])
     planned = suite.runs()
-    # Snakemake tells its rules no targets; the word on its command line does.
+    # Snakemake tells its rules no targets; the words on its command line do.
     sweep = Sweep(suite, available="available" in sys.argv[1:])
+    for word in sys.argv[1:]:
+        if asked := re.fullmatch(rf"{re.escape(str(layout.suite_root(suite.name)))}/cells/(.+)\.json", word):
+            suite.run(asked[1])  # In an input function, its error would be a traceback.
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -174,6 +177,8 @@ def artefacts_of_what_exists(wildcards):
 def stop_unless_pulled():
     try:
         message = guard.refusal(SUITE, sweep.missing, training=not sweep.available)
+        for line in guard.notices(suite):
+            print(line, file=sys.stderr)
     except UserError as error:
         raise WorkflowError(str(error)) from None
     if message and not config["retrain"]:

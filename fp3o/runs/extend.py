@@ -16,7 +16,7 @@ class Plans(NamedTuple):
     new: Plan
 
 
-def longer(document: Mapping[str, Any], total_steps: int) -> Plans:
+def extend(document: Mapping[str, Any], total_steps: int) -> Plans:
     """The plan of a run.json, and the same for `total_steps` environment steps per seed.
 
     UserError if this version of fp3o resolves the run's settings to another digest, or if the budget is not longer.
