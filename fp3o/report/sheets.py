@@ -9,11 +9,11 @@ from fp3o.config import Cell, Suite, algorithm_title
 from fp3o.statistics import facts
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
-from fp3o.statistics.digits import decimals, fixed
 from fp3o.statistics.orders import HEADER, NOTES, comparisons, rows_of
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
 from fp3o.statistics.suites import SuiteRuns
-from fp3o.statistics.table import Entry
+from fp3o.statistics.tables.digits import decimals, fixed
+from fp3o.statistics.tables.model import Entry
 
 VERDICTS = ("consistent", "undecided", "differs (ours higher)", "differs (ours lower)", "not compared", "not run")
 

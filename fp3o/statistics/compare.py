@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from fp3o.config import Change
-from fp3o.statistics.digits import decimals
 from fp3o.statistics.intervals import (
     Interval,
     Statistic,
@@ -21,6 +20,7 @@ from fp3o.statistics.intervals import (
 )
 from fp3o.statistics.published import Published, scores
 from fp3o.statistics.scores import departures, scoring_of
+from fp3o.statistics.tables.digits import decimals
 
 Verdict = Literal["consistent", "differs", "undecided"]
 ALPHA = 0.05

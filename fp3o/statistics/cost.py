@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from fp3o import config
 from fp3o.config import Cell, Suite
 from fp3o.errors import UserError
-from fp3o.statistics import plain, published
+from fp3o.statistics import published
 from fp3o.statistics.findings import Claim, ClaimVerdict, Finding
 from fp3o.statistics.suites import as_command, csv_text, write
+from fp3o.statistics.tables import text_tables
 
 COLUMNS = (
     *("cell", "iterations", "rollout_s", "update_s", "evaluation_s", "seconds_low", "seconds_high"),
@@ -280,14 +281,14 @@ def table(cells: Sequence[str], costs: Sequence[Cost]) -> tuple[list[str], list[
 def to_markdown(cells: Sequence[str], costs: Sequence[Cost]) -> str:
     """The same as Markdown."""
     header, rows, note = table(cells, costs)
-    return plain.to_markdown(header, rows, [note])
+    return text_tables.to_markdown(header, rows, [note])
 
 
 def to_latex(cells: Sequence[str], costs: Sequence[Cost]) -> str:
     """The same with booktabs."""
     header, rows, note = table(cells, costs)
     columns = "l" + "r" * (len(header) - 1)
-    return plain.to_latex(header, rows, f"Time and memory. {note}", "table_appendix_computational1", columns)
+    return text_tables.to_latex(header, rows, f"Time and memory. {note}", "table_appendix_computational1", columns)
 
 
 def _text(value: float | None) -> str:

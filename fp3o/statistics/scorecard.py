@@ -15,16 +15,16 @@ import numpy as np
 
 from fp3o.config import Cell
 from fp3o.envs.domains import published_domains
-from fp3o.statistics import cost, own, published
+from fp3o.statistics import cost, own_suites, published
 from fp3o.statistics.claims import ledger
-from fp3o.statistics.columns import CONTROL
 from fp3o.statistics.findings import scores_of
 from fp3o.statistics.pooled import bounds, improvement, number, pooled
 from fp3o.statistics.ranks import Agreement, RankRow, agreement
 from fp3o.statistics.scores import CellRuns, scoring_of
 from fp3o.statistics.suites import SuiteRuns, as_command, load, parser, write
-from fp3o.statistics.table import Entry
-from fp3o.statistics.tables import build
+from fp3o.statistics.tables.build import build
+from fp3o.statistics.tables.columns import CONTROL
+from fp3o.statistics.tables.model import Entry
 
 # --- Verdicts -----------------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
         for claim, finding in [*ledger(data), *cost.claims(costs)]
         if data.suite.of_the_paper
     ]
-    between = own.comparisons(data)
+    between = own_suites.comparisons(data)
     return {
         **({"between_algorithms": between} if between else {}),
         "suite": data.suite.name,

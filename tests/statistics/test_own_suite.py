@@ -14,10 +14,11 @@ import scipy
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.report import __main__ as report
-from fp3o.statistics import paired, scorecard, tables
-from fp3o.statistics.digits import decimals
+from fp3o.statistics import paired, scorecard
 from fp3o.statistics.suites import SuiteRuns
-from fp3o.statistics.table_text import to_csv, to_latex, to_markdown
+from fp3o.statistics.tables.build import build
+from fp3o.statistics.tables.digits import decimals
+from fp3o.statistics.tables.writers import to_csv, to_latex, to_markdown
 from paper_figures import __main__ as one_figure
 
 SUITE = """
@@ -85,18 +86,18 @@ def data(root: Path) -> SuiteRuns:
 def test_two_environments_stand_in_one_table_and_never_in_one_row(
     data: SuiteRuns, tmp_path: Path, write_run: Any
 ) -> None:
-    text = to_markdown(tables.build(data, data.suite.artefact("table-mine")))
+    text = to_markdown(build(data, data.suite.artefact("table-mine")))
     assert "the pettingzoo simple-spread engine, revision 1 (simple-spread); the pettingzoo pursuit engine" in text
     for algorithm, engine in (("mappo", "one"), ("happo", "two")):
         changes = {"environment": {"engine": engine}}
         cell = f"pettingzoo/pursuit/full/{algorithm}"
         write_run(tmp_path, cell, 0, 1.0, suite=data.suite.argument, changes=changes)
     with pytest.raises(UserError, match="table-mine, row pettingzoo/pursuit/full would mix engines: the one engine"):
-        tables.build(SuiteRuns(data.suite, tmp_path), data.suite.artefact("table-mine"))
+        build(SuiteRuns(data.suite, tmp_path), data.suite.artefact("table-mine"))
 
 
 def test_small_returns_are_ranked_and_printed_with_their_digits(data: SuiteRuns) -> None:
-    table = tables.build(data, data.suite.artefact("table-mine"))
+    table = build(data, data.suite.artefact("table-mine"))
     small, large = table.rows
     assert [(entry.bold, entry.underline) for entry in small.entries] == [(False, False), (True, False), (False, True)]
     line = to_markdown(table).splitlines()[4]
@@ -111,7 +112,7 @@ def test_small_returns_are_ranked_and_printed_with_their_digits(data: SuiteRuns)
 
 
 def test_the_baseline_is_compared_seed_by_seed(data: SuiteRuns) -> None:
-    table = tables.build(data, data.suite.artefact("table-mine"))
+    table = build(data, data.suite.artefact("table-mine"))
     rows = {(row["task"], row["algorithm"]): row for row in csv.DictReader(io.StringIO(to_csv(table)))}
     lost = rows["pursuit", "happo"]
     test = scipy.stats.ttest_rel(SCORES["pursuit", "happo"], SCORES["pursuit", "mappo"])
@@ -140,11 +141,11 @@ def test_two_seeds_decide_nothing() -> None:
 
 def test_runs_too_short_for_ten_evaluations_are_named(tmp_path: Path, data: SuiteRuns, write_run: Any) -> None:
     table = data.suite.artefact("table-mine")
-    assert "later half" not in to_markdown(tables.build(data, table))
+    assert "later half" not in to_markdown(build(data, table))
     for algorithm, evaluations in (("mappo", 11), ("happo", 11), ("ippo", 20)):
         cell = f"pettingzoo/pursuit/full/{algorithm}"
         write_run(tmp_path, cell, 0, 1.0, suite=data.suite.argument, evaluations=evaluations)
-    text = to_markdown(tables.build(SuiteRuns(data.suite, tmp_path), table))
+    text = to_markdown(build(SuiteRuns(data.suite, tmp_path), table))
     assert "- pettingzoo: shorter runs are scored by their later half, 5 of 11 evaluations.\n" in text
 
 

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from fp3o import config
-from fp3o.statistics import scorecard, tables
+from fp3o.statistics import scorecard
+from fp3o.statistics.tables import __main__ as write_tables
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "results" / "paper"
@@ -33,7 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tables(runs: Path, tmp_path: Path) -> None:
-    tables.main(["--suite", "paper", "--runs", str(runs), "--out", str(tmp_path)])
+    write_tables.main(["--suite", "paper", "--runs", str(runs), "--out", str(tmp_path)])
     names = {artefact.name for artefact in config.load_suite("paper").artefacts if artefact.kind == "table"}
     committed = {p.name: p.read_bytes() for p in (COMMITTED / "tables").iterdir() if p.stem in names}
     assert {"table-mpe.md", "table-mamujoco.tex"} <= committed.keys()

@@ -18,7 +18,7 @@ from fp3o.runs.small import lacks_checkpoint
 from fp3o.workflow import code, cost, guard, jobs, machine, manifest
 from fp3o.workflow.blocks import Sweep, plans_digest
 from fp3o.workflow.options import checked_options
-from fp3o.statistics.columns import cells_of
+from fp3o.statistics.tables.columns import cells_of
 
 jobs.reach_commands()
 

@@ -8,10 +8,10 @@ from itertools import groupby
 
 from fp3o.config import SHARINGS, Cell, algorithm_title
 from fp3o.statistics import published as paper
-from fp3o.statistics.digits import fixed
 from fp3o.statistics.scores import pooled_median, scoring_of
 from fp3o.statistics.suites import csv_text
-from fp3o.statistics.table import Entry, Table
+from fp3o.statistics.tables.digits import fixed
+from fp3o.statistics.tables.model import Entry, Table
 
 CSV_COLUMNS = (
     *(

@@ -1,30 +1,25 @@
-"""The paper's tables from our runs: CSV with everything; Markdown and LaTeX with the published numbers beside ours.
-
-python -m fp3o.statistics.tables --suite paper --artefact table-mamujoco --out results/paper/tables
-"""
+"""A table from the runs of a suite, or from the published numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from fp3o.config import SHARINGS, Artefact, Cell
 from fp3o.config import Row as CellRow
 from fp3o.statistics import published as paper
-from fp3o.statistics.columns import CONTROL, cells_of
 from fp3o.statistics.compare import compare_cell, judge
-from fp3o.statistics.digits import decimals
 from fp3o.statistics.intervals import Summary, interval_of
 from fp3o.statistics.paired import Paired, by_seed
 from fp3o.statistics.paired import compare as paired_compare
 from fp3o.statistics.paired import judge as judge_paired
 from fp3o.statistics.published import Published
 from fp3o.statistics.scores import CellRuns, scoring_of
-from fp3o.statistics.suites import SuiteRuns, as_command, load, parser, write
-from fp3o.statistics.table import Entry, Row, Table
-from fp3o.statistics.table_notes import notes_of
-from fp3o.statistics.table_text import to_csv, to_latex, to_markdown
+from fp3o.statistics.suites import SuiteRuns
+from fp3o.statistics.tables.columns import CONTROL, cells_of
+from fp3o.statistics.tables.digits import decimals
+from fp3o.statistics.tables.model import Entry, Row, Table
+from fp3o.statistics.tables.notes import notes_of
 
 
 def marks(values: Sequence[float], digits: int = 1) -> list[str]:
@@ -154,26 +149,3 @@ def published_table(name: str) -> Table:
         for key, members in groups.items()
     )
     return Table(f"published-{name}", "", columns, (), rows, label=entries[0].label)
-
-
-WRITERS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
-
-
-def write_table(table: Table, folder: Path) -> None:
-    """<name>.csv, .md and .tex."""
-    for suffix, writer in WRITERS.items():
-        write(folder / f"{table.name}.{suffix}", writer(table))
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    arguments = parser("Tables of a suite from the runs that exist.", out="folder for <artefact>.{csv,md,tex}")
-    arguments.add_argument("--artefact", action="append", help="only this table (may be repeated); default: all")
-    chosen = arguments.parse_args(argv)
-    data = load(chosen)
-    names = chosen.artefact or [artefact.name for artefact in data.suite.artefacts if artefact.kind == "table"]
-    for name in names:
-        write_table(build(data, data.suite.artefact(name, "table")), chosen.out)
-
-
-if __name__ == "__main__":
-    as_command(main)

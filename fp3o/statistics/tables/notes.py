@@ -9,7 +9,7 @@ from fp3o.config import Row as CellRow
 from fp3o.envs.domains import DOMAINS
 from fp3o.statistics import published as paper
 from fp3o.statistics.scores import CellRuns, engine_of, scores_of_short_runs, scoring_of
-from fp3o.statistics.table import Table
+from fp3o.statistics.tables.model import Table
 
 # Notes on published numbers: LaTeX label of the table, prefix of the cell ids concerned, text. More are in
 # docs/deviations.md.

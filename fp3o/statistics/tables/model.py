@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from fp3o.config import Change, algorithm_title
 from fp3o.statistics.compare import Comparison
-from fp3o.statistics.digits import fixed
 from fp3o.statistics.intervals import Interval, Summary
 from fp3o.statistics.paired import Paired
 from fp3o.statistics.published import Published
 from fp3o.statistics.scores import CellRuns
+from fp3o.statistics.tables.digits import fixed
 
 
 @dataclass(frozen=True)
