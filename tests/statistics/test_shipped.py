@@ -24,13 +24,14 @@ def stored(digest: str) -> Path:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `dvc pull` would fetch."""
-    folder = tmp_path_factory.mktemp("runs")
-    (out,) = yaml.safe_load((ROOT / "dvc.lock").read_text())["stages"]["runs"]["outs"]
-    for entry in json.loads(stored(out["md5"]).read_text()):
-        link = folder / entry["relpath"]
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(stored(entry["md5"]))
-    return folder
+    root = tmp_path_factory.mktemp("pulled")
+    for stage in yaml.safe_load((ROOT / "dvc.lock").read_text())["stages"].values():
+        (out,) = stage["outs"]
+        for entry in json.loads(stored(out["md5"]).read_text()):
+            link = root / out["path"] / entry["relpath"]
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(stored(entry["md5"]))
+    return root / "results" / "paper" / "runs"
 
 
 def test_tables(runs: Path, tmp_path: Path) -> None:

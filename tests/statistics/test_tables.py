@@ -29,7 +29,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around
     root = tmp_path_factory.mktemp("runs")
     for algorithm, centre in (
         ("fp3o", 4130),
-        ("happo", 4000),
+        ("happo", 4060),
         ("mappo", 1200),
         ("ippo", 2700),
         ("mappo-10-epochs", 4200),
@@ -92,7 +92,8 @@ def test_difficulty_and_agents_stand_in_markdown_where_the_paper_has_them(data: 
 
 def test_verdicts_and_marks(data: SuiteRuns) -> None:
     lines = lines_of(table_of(data, "table-mamujoco"))
-    assert lines[f"{CHEETAH}/fp3o"]["verdict"] == "consistent"
+    assert lines[f"{CHEETAH}/fp3o"]["verdict"] == "undecided"  # The published ± alone is wider than the margin.
+    assert lines[f"{CHEETAH}/happo"]["verdict"] == "consistent"
     assert lines[f"{CHEETAH}/mappo"]["verdict"] == "differs (ours lower)"
     assert lines[f"{CHEETAH}/mappo-10-epochs"]["verdict"] == ""
     assert [lines[f"{CHEETAH}/{a}"]["mark"] for a in ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")] == [

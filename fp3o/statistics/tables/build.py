@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fp3o.config import SHARINGS, Artefact, Cell
+from fp3o.config import SHARINGS, Artefact, Cell, Suite
 from fp3o.config import Row as CellRow
 from fp3o.statistics import published as paper
 from fp3o.statistics.compare import compare_cell, judge
 from fp3o.statistics.intervals import Summary, interval_of
-from fp3o.statistics.paired import Paired, by_seed
-from fp3o.statistics.paired import compare as paired_compare
-from fp3o.statistics.paired import judge as judge_paired
+from fp3o.statistics.margins import margin_of
+from fp3o.statistics.paired import Paired, against_baseline
 from fp3o.statistics.published import Published
-from fp3o.statistics.scores import CellRuns, scoring_of
+from fp3o.statistics.scores import CellRuns
 from fp3o.statistics.suites import SuiteRuns
 from fp3o.statistics.tables.columns import CONTROL, cells_of
 from fp3o.statistics.tables.digits import decimals
@@ -35,7 +34,9 @@ def marks(values: Sequence[float], digits: int = 1) -> list[str]:
 
 def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row:
     """The row with bold and underline set, if all of the paper's columns have a number: a rank among some would
-    mislead."""
+    mislead. Where nobody wins there is no best."""
+    if row.floor:
+        return row
     ranked = [place for place, label in enumerate(columns) if label not in controls]
     summaries = [row.entries[place].summary for place in ranked]
     values = [summary.centre for summary in summaries if summary is not None]
@@ -50,13 +51,14 @@ def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row
 def entry_of(cell_runs: CellRuns, beside_paper: bool = True) -> Entry:
     """One cell of a table, its p-value not yet adjusted for the number of cells. beside_paper: with published score."""
     values = cell_runs.scores()
-    comparison = compare_cell(cell_runs.cell, values) if beside_paper and not cell_runs.deviations else None
+    comparable = beside_paper and not cell_runs.deviations
+    comparison = compare_cell(cell_runs.cell, values, cell_runs.scoring) if comparable else None
     return Entry(
         cell=cell_runs.cell,
         summary=cell_runs.summary(),
         planned=len(cell_runs.planned.seeds),
         diverged=cell_runs.diverged,
-        interval=interval_of(values, scoring_of(cell_runs.cell).statistic) if values else None,
+        interval=interval_of(values, cell_runs.scoring.statistic) if values else None,
         published=paper.scores().get(cell_runs.cell) if beside_paper else None,
         comparison=comparison,
         deviations=cell_runs.deviations,
@@ -75,7 +77,7 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
     keys.sort(key=lambda key: (domains.index(key.domain), order.index(key.sharing)))
     judged = _judged([entry_of(data.cells[cell.id], data.suite.whole) for cell in members])
     if artefact.baseline:
-        judged = _against(judged, artefact.baseline)
+        judged = _against(judged, artefact.baseline, data.suite)
     rows = []
     for domain, task, sharing in keys:
         known = paper.tasks().get((domain, task))
@@ -103,24 +105,30 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
 
 
 def _judged(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """The entries of one table by cell, p-values adjusted for their number (`judge`)."""
+    """The entries of one table by cell, p-values adjusted for the number of its cells with a published value, run or
+    not: what is run next may not take a verdict back."""
     by_cell = {entry.cell: entry for entry in entries}
     compared = [(name, entry.comparison) for name, entry in by_cell.items() if entry.comparison is not None]
-    for (name, _), verdict in zip(compared, judge([comparison for _, comparison in compared]), strict=True):
+    planned = sum(entry.published is not None for entry in by_cell.values())
+    verdicts = judge([comparison for _, comparison in compared], planned)
+    for (name, _), verdict in zip(compared, verdicts, strict=True):
         by_cell[name] = replace(by_cell[name], comparison=verdict)
     return by_cell
 
 
-def _against(entries: dict[str, Entry], baseline: str) -> dict[str, Entry]:
-    """The entries with their comparisons with the baseline's cell of the same row, adjusted for their number."""
+def _against(entries: dict[str, Entry], baseline: str, suite: Suite) -> dict[str, Entry]:
+    """The entries with their comparisons with the baseline's cell of the same row, adjusted for the number of such
+    cells in the table, run or not."""
     found: dict[str, Paired] = {}
+    planned = 0
     for name, entry in entries.items():
         base = entries.get(f"{Cell.of(name).row}/{baseline}")
         if base is not None and base is not entry and entry.runs is not None and base.runs is not None:
-            paired = paired_compare(by_seed(entry.runs), by_seed(base.runs))
+            planned += 1
+            paired = against_baseline(entry.runs, base.runs, margin_of(name, suite))
             if paired is not None:
                 found[name] = paired
-    judged = dict(zip(found, judge_paired(list(found.values())), strict=True))
+    judged = dict(zip(found, judge(list(found.values()), planned), strict=True))
     return {name: replace(entry, paired=judged.get(name)) for name, entry in entries.items()}
 
 

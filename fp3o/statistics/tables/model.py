@@ -87,6 +87,12 @@ class Row:
         """Whether any of its cells was run."""
         return any(entry.runs is not None and entry.runs.runs for entry in self.entries)
 
+    @property
+    def floor(self) -> bool:
+        """Whether it was run, and no seed of any of its cells scores above the floor."""
+        run = [entry.runs for entry in self.entries if entry.runs is not None and entry.runs.runs]
+        return bool(run) and all(cell.at_floor for cell in run)
+
 
 @dataclass(frozen=True)
 class Table:

@@ -101,13 +101,16 @@ def notes_of(table: Table) -> list[str]:
     if any(entry.paired for entry in done):
         notes.append(
             f"Second line: difference to {algorithm_title(table.baseline)}, mean over the seeds that both have, 95 % t "
-            "interval. Better, worse: significant at 5 % by the paired t-test after Benjamini and Hochberg over this "
-            "table; equivalent: 90 % interval within the larger of 10 % and one standard deviation of the baseline."
+            "interval. Better, worse: significant at 5 % by the paired t-test (win rates: exact rank-sum test) after "
+            "Benjamini and Hochberg over all comparisons this table plans; equivalent: 90 % interval within the margin "
+            "(10 points of win rate, a tenth of the paper's range on the task, or what the suite says); floor: no seed "
+            "of either wins more than one battle of an evaluation."
         )
     if any(entry.comparison for entry in done):
         notes.append(
             "Verdicts: consistent = equivalent within the margin (two one-sided tests), differs = significant at 5 % "
-            "after Benjamini and Hochberg over this table, else undecided; the prediction interval is where five "
-            "further seeds of ours would fall."
+            "after Benjamini and Hochberg over all cells this table plans, else undecided; the margin is 10 points of "
+            "win rate or a tenth of the paper's range on the task; the prediction interval is where five further seeds "
+            "of ours would fall, and the interval of a difference of medians is taken from it."
         )
     return notes

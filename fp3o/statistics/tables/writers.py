@@ -49,7 +49,7 @@ PAIRED_COLUMNS = ("paired_n", "paired_difference", "paired_low", "paired_high", 
 def _paired_fields(entry: Entry) -> list[str]:
     if entry.paired is None:
         return [""] * len(PAIRED_COLUMNS)
-    n, difference, low, high, p, _, verdict = entry.paired
+    n, difference, low, high, p, _, _, verdict = entry.paired
     digits = max(3, entry.digits + 2)
     return [str(n), *(fixed(value, digits) for value in (difference, low, high)), fixed(p, 5), verdict]
 
