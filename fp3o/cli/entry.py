@@ -22,6 +22,7 @@ from fp3o.cli.go_on import continue_
 from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
 from fp3o.cli.render import render
+from fp3o.cli.robustness import robustness
 from fp3o.cli.show import show
 from fp3o.cli.storing import prune, pull, save
 from fp3o.cli.suites import new_suite, snakefile
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "new-suite": new_suite,
     "snakefile": snakefile,
     "status": status,
+    "robustness": robustness,
     "rerun": rerun,
     "save": save,
     "pull": pull,

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 
 from fp3o.config import Change
 from fp3o.envs.domains import Scoring
+from fp3o.statistics.choices import USUAL, Choices, Family
 from fp3o.statistics.intervals import (
     Interval,
     Summary,
@@ -40,11 +41,14 @@ class Judged(Protocol):
 AnyJudged = TypeVar("AnyJudged", bound=Judged)
 
 
-def judge(found: Sequence[AnyJudged], planned: int = 0) -> list[AnyJudged]:
+def judge(found: Sequence[AnyJudged], planned: int = 0, family: Family = "planned") -> list[AnyJudged]:
     """The comparisons of one table with p-values adjusted for their number (Benjamini–Hochberg) and new verdicts.
 
     planned: how many comparisons the table will have when all its cells were run; by default those there are.
     """
+    if family == "alone":
+        return list(found)
+    planned = planned if family == "planned" else 0
     adjusted = adjust([one.p for one in found], max(planned, len(found)))
     return [one.with_p(p) for one, p in zip(found, adjusted, strict=True)]
 
@@ -91,19 +95,21 @@ class Comparison(NamedTuple):
         return self._replace(p=p, verdict=_verdict(self.equivalent, p))
 
 
-def compare(values: Sequence[float], published: Published, rule: Scoring, margin: float) -> Comparison:
+def compare(
+    values: Sequence[float], published: Published, rule: Scoring, margin: float, test: str = "usual"
+) -> Comparison:
     """Compare one cell's scores, one per seed, with the published value. For the cells of a table call `judge` next.
 
     Means: Welch's test and two one-sided ones. Medians: the published ± is not over seeds at all, so the published
     value is held against where the median of five further seeds of ours would fall; seeds are taken to vary by one
-    episode of an evaluation (the floor) at least.
+    episode of an evaluation (the floor) at least. test: "t" takes medians for means, as `Choices` may ask.
     """
     ours, theirs = summarise(values, rule.statistic), published.summary
     predicted = prediction(values, rule.statistic, rule.limits, rule.floor or 0.0)
     difference = ours.centre - theirs.centre
-    if rule.statistic == "mean":
-        test = welch(ours, theirs)
-        same, p, low, high = equivalent(ours, theirs, margin), test.p, test.low, test.high
+    if rule.statistic == "mean" or test == "t":
+        found = welch(ours, theirs)
+        same, p, low, high = equivalent(ours, theirs, margin), found.p, found.low, found.high
     else:
         narrow, wide = predicted.interval(0.90), predicted.interval()
         same = max(published.value - narrow.low, narrow.high - published.value) < margin
@@ -128,12 +134,14 @@ def _verdict(same: bool, p: float) -> Verdict:
     return "consistent" if same else "differs" if p < ALPHA else "undecided"
 
 
-def compare_cell(cell: str, values: Sequence[float], rule: Scoring | None = None) -> Comparison | None:
+def compare_cell(
+    cell: str, values: Sequence[float], rule: Scoring | None = None, choices: Choices = USUAL
+) -> Comparison | None:
     """`compare` for a cell id; None where the paper has no number or nothing was run. rule: the domain's by default."""
     published, margin = scores().get(cell), margin_of(cell)
     if published is None or margin is None or not values:
         return None
-    return compare(values, published, rule or scoring_of(cell), margin)
+    return compare(values, published, rule or scoring_of(cell), margin * choices.margin, choices.test)
 
 
 def _plus_minus(centre: float, spread: float | None, digits: int = 1) -> str:

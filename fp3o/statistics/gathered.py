@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from fp3o import config
 from fp3o.config import Cell
+from fp3o.statistics.claim_sources import sources_of
 from fp3o.statistics.scores import CellRuns
 from fp3o.statistics.suites import SuiteRuns
 
@@ -20,11 +21,6 @@ TWINS = {"fp3o-independent": "mappo"}
 """Algorithms whose updates are those of another: FP3O's independent step alone is MAPPO. Shipped runs of both agree bit
 by bit where they were trained on the same machine."""
 STEPS = "total_steps"
-SOURCES = {
-    "paper": {"also": ("smac-revision-2",), "tenth": ("preview", "smac-revision-2-preview")},
-}
-"""By suite with claims: suites at the full budget for tasks that it has no run of, and suites at a tenth of it. A task is
-taken from the first that has a run of it."""
 
 
 class Several(Mapping[str, CellRuns]):
@@ -53,7 +49,7 @@ class Several(Mapping[str, CellRuns]):
 
 def _named(data: SuiteRuns, key: str) -> list[SuiteRuns]:
     """The suites in which this one's claims find runs besides its own, with their folders beside this one's."""
-    names = SOURCES.get(data.suite.name, {}).get(key, ())
+    names: tuple[str, ...] = getattr(sources_of(data.suite), key)
     return [SuiteRuns(config.load_suite(name), data.root.parent.parent / name / "runs") for name in names]
 
 
@@ -62,14 +58,18 @@ def whole(data: SuiteRuns) -> SuiteRuns:
     return _joined(data, [data, *_named(data, "also")], lambda source, cell: source.cells[cell])
 
 
-def tenth(data: SuiteRuns) -> SuiteRuns | None:
-    """The same cells at a tenth of the budget; None where the suite names no such suites."""
+def tenth(data: SuiteRuns, other_engine: bool = False) -> SuiteRuns | None:
+    """The same cells at a tenth of the budget; None where the suite names no such suites.
+
+    other_engine: a task that several suites have is taken from the last of them instead.
+    """
     suites = _named(data, "tenth")
     if not suites:
         return None
     full = [data, *_named(data, "also")]
 
-    return _joined(suites[0], suites, lambda source, cell: _own_or_derived(source, full, cell))
+    ordered = list(reversed(suites)) if other_engine else suites
+    return _joined(suites[0], ordered, lambda source, cell: _own_or_derived(source, full, cell))
 
 
 def _own_or_derived(source: SuiteRuns, full: Sequence[SuiteRuns], cell: str) -> CellRuns:

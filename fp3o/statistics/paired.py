@@ -40,10 +40,10 @@ class Paired(NamedTuple):
         return self._replace(p=p, verdict=_verdict(self.floor, self.equivalent, p, self.difference))
 
 
-def against_baseline(ours: CellRuns, baseline: CellRuns, margin: float | None) -> Paired | None:
+def against_baseline(ours: CellRuns, baseline: CellRuns, margin: float | None, test: str = "usual") -> Paired | None:
     """Compare two cells; None if no seed is in both. For the cells of a table call `judge` next.
 
-    margin: smaller differences count as none; None: nothing is ever equivalent.
+    margin: smaller differences count as none; None: nothing is ever equivalent. test: as `Choices.test`.
     """
     a, b = ours.by_seed(), baseline.by_seed()
     seeds = sorted(a.keys() & b.keys())
@@ -55,7 +55,7 @@ def against_baseline(ours: CellRuns, baseline: CellRuns, margin: float | None) -
     spread = float(np.std(differences, ddof=1)) if n > 1 else 0.0
     if n < LEAST_SEEDS:
         p = 1.0
-    elif ours.scoring.statistic == "median":
+    elif test == "ranks" or (test == "usual" and ours.scoring.limits[0] > -math.inf):
         p = rank_sum([([a[seed] for seed in seeds], [b[seed] for seed in seeds])]).p
     elif spread == 0:
         p = 1.0 if mean == 0 else 0.0

@@ -43,7 +43,7 @@ def measure(suite: config.Suite, cell: config.Cell) -> dict[str, Any]:
     warmup, iterations = settings["warmup"], settings["iterations"]
     reference = config.Cell.parse(f"{cell.row}/mappo")
     processes, beside = [], []
-    count = settings.get("processes", 3 if suite.of_the_paper else 1)
+    count = settings.get("processes", 3 if settings["path"] == "compiled" else 1)
     for _ in range(count):
         document, seconds = _train(suite, cell, warmup + iterations, settings["path"])
         processes.append({name: seconds[name][warmup:] for name in PHASES})

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fp3o.config import SHARINGS, Artefact, Cell, Suite
+from fp3o.config import SHARINGS, Artefact, Cell
 from fp3o.config import Row as CellRow
 from fp3o.statistics import published as paper
+from fp3o.statistics.choices import USUAL, Choices, Family
 from fp3o.statistics.compare import compare_cell, judge
 from fp3o.statistics.intervals import Summary, interval_of
 from fp3o.statistics.margins import margin_of
@@ -48,11 +49,11 @@ def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row
     return replace(row, entries=tuple(entries))
 
 
-def entry_of(cell_runs: CellRuns, beside_paper: bool = True) -> Entry:
+def entry_of(cell_runs: CellRuns, beside_paper: bool = True, choices: Choices = USUAL) -> Entry:
     """One cell of a table, its p-value not yet adjusted for the number of cells. beside_paper: with published score."""
     values = cell_runs.scores()
     comparable = beside_paper and not cell_runs.deviations
-    comparison = compare_cell(cell_runs.cell, values, cell_runs.scoring) if comparable else None
+    comparison = compare_cell(cell_runs.cell, values, cell_runs.scoring, choices) if comparable else None
     return Entry(
         cell=cell_runs.cell,
         summary=cell_runs.summary(),
@@ -75,9 +76,7 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
     # The paper groups its rows by sharing.
     domains, order = [key.domain for key in keys], list(SHARINGS)
     keys.sort(key=lambda key: (domains.index(key.domain), order.index(key.sharing)))
-    judged = _judged([entry_of(data.cells[cell.id], data.suite.whole) for cell in members])
-    if artefact.baseline:
-        judged = _against(judged, artefact.baseline, data.suite)
+    judged = judged_entries(data, artefact)
     rows = []
     for domain, task, sharing in keys:
         known = paper.tasks().get((domain, task))
@@ -104,19 +103,27 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
     return replace(table, notes=tuple(notes_of(table)))
 
 
-def _judged(entries: Iterable[Entry]) -> dict[str, Entry]:
+def judged_entries(data: SuiteRuns, artefact: Artefact) -> dict[str, Entry]:
+    """The table's entries by cell, judged, without marks."""
+    members = cells_of(data.suite, artefact)
+    entries = [entry_of(data.cells[cell.id], data.suite.whole, data.choices) for cell in members]
+    judged = _judged(entries, data.choices.family)
+    return _against(judged, artefact.baseline, data) if artefact.baseline else judged
+
+
+def _judged(entries: Iterable[Entry], family: Family) -> dict[str, Entry]:
     """The entries of one table by cell, p-values adjusted for the number of its cells with a published value, run or
     not: what is run next may not take a verdict back."""
     by_cell = {entry.cell: entry for entry in entries}
     compared = [(name, entry.comparison) for name, entry in by_cell.items() if entry.comparison is not None]
     planned = sum(entry.published is not None for entry in by_cell.values())
-    verdicts = judge([comparison for _, comparison in compared], planned)
+    verdicts = judge([comparison for _, comparison in compared], planned, family)
     for (name, _), verdict in zip(compared, verdicts, strict=True):
         by_cell[name] = replace(by_cell[name], comparison=verdict)
     return by_cell
 
 
-def _against(entries: dict[str, Entry], baseline: str, suite: Suite) -> dict[str, Entry]:
+def _against(entries: dict[str, Entry], baseline: str, data: SuiteRuns) -> dict[str, Entry]:
     """The entries with their comparisons with the baseline's cell of the same row, adjusted for the number of such
     cells in the table, run or not."""
     found: dict[str, Paired] = {}
@@ -125,10 +132,12 @@ def _against(entries: dict[str, Entry], baseline: str, suite: Suite) -> dict[str
         base = entries.get(f"{Cell.of(name).row}/{baseline}")
         if base is not None and base is not entry and entry.runs is not None and base.runs is not None:
             planned += 1
-            paired = against_baseline(entry.runs, base.runs, margin_of(name, suite))
+            margin = margin_of(name, data.suite)
+            scaled = None if margin is None else margin * data.choices.margin
+            paired = against_baseline(entry.runs, base.runs, scaled, data.choices.test)
             if paired is not None:
                 found[name] = paired
-    judged = dict(zip(found, judge(list(found.values()), planned), strict=True))
+    judged = dict(zip(found, judge(list(found.values()), planned, data.choices.family), strict=True))
     return {name: replace(entry, paired=judged.get(name)) for name, entry in entries.items()}
 
 
