@@ -111,11 +111,10 @@ def _with_base_rates(data: SuiteRuns, finding: Finding) -> Finding:
         cells = [cell for name in names if (cell := cell_at(data, name)) is not None]
         found = [one for cell in cells for one in matching(cell)]
         if found:
-            mean, constant, kappa = (
-                float(np.mean([getattr(one, name) for one in found])) for name in ("degree", "constant", "kappa")
-            )
-            name = task.partition("/")[2]
-            texts.append(f"{name}: degree {mean:.1%}, a constant answer {constant:.1%}, Cohen's κ {kappa:.2f}")
+            # Of all iterations together: a seed in which one of the two never varies has no κ of its own.
+            pool = Matching(*(sum(column) for column in zip(*found, strict=True)))
+            numbers = f"degree {pool.degree:.1%}, a constant answer {pool.constant:.1%}, Cohen's κ {pool.kappa:.2f}"
+            texts.append(f"{task.partition('/')[2]}: {numbers}")
     return finding._replace(evidence="; ".join([finding.evidence, *texts])) if texts else finding
 
 
