@@ -51,8 +51,8 @@ SECTIONS = ("section_Performances_on_SMAC", "appendix_additional_exp")
 """Labels of text that claims are taken from."""
 UNTESTED = {
     "Under partial sharing HAPPO's trunk θ^B moves on after agent 1's head θ^1 is fixed, so that the two no longer fit "
-    "(`appendix_additional_exp`)": "It needs the KL of agent 1's policy after the *last* turn; runs record each agent's "
-    "KL after its own turn. Its consequence, that partial sharing hurts HAPPO more than full, is C4.",
+    "(`appendix_additional_exp`)": "It needs the KL of agent 1's policy after the *last* turn; runs record each "
+    "agent's KL after its own turn. Its consequence, that partial sharing hurts HAPPO more than full, is C4.",
     "FP3O's higher serial cost comes from the intermediate policies and the condition "
     "(`table_appendix_computational1`)": "The release doubles the updates, which explains the cost by itself "
     "(docs/deviations.md); the times of the two are not recorded apart.",
@@ -94,8 +94,8 @@ def document(suite: Suite, manifest: Mapping[str, Any], scorecard: Mapping[str, 
     ]
     lines += [
         *("", "## Claims", ""),
-        "How verdicts are reached, and what each word means: [statistics.md](statistics.md). Seeds: how many per cell would",
-        "decide an undecided claim at today's effect and spread.",
+        "How verdicts are reached, and what each word means: [statistics.md](statistics.md). Seeds: how many per cell",
+        "would decide an undecided claim at today's effect and spread.",
         "",
         "| Claim | Text | Source | Verdict | Evidence | Seeds | At a tenth of the steps |",
         "| --- | --- | --- | --- | --- | --- | --- |",
