@@ -2,7 +2,7 @@
 
 from setuptools import find_packages, setup
 
-# Read by fp3o/config/sources.py. No file is moved or copied in the checkout.
+# Read by fp3o/config/catalogue.py. No file is moved or copied in the checkout.
 DATA = {
     "fp3o.data": ".",
     "fp3o.data.benchmarks": "benchmarks",

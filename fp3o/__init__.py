@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from fp3o.api.run import Run, Table, play, runs
     from fp3o.api.team import Team
     from fp3o.api.training import train
+    from fp3o.config.declare import algorithm, environment
     from fp3o.envs.interface import BatchEnv, Episode
     from fp3o.errors import UserError
-    from fp3o.plugins.declaring import Setting, algorithm, environment
+    from fp3o.registry import Setting
     from fp3o.training.callbacks import Callback
     from fp3o.training.callbacks.tensorboard import TensorBoard
     from fp3o.training.callbacks.wandb import WeightsAndBiases
@@ -50,15 +51,15 @@ _MODULES = {
     "Context": "fp3o.algorithms.turns",
     "Episode": "fp3o.envs.interface",
     "Run": "fp3o.api.run",
-    "Setting": "fp3o.plugins.declaring",
+    "Setting": "fp3o.registry",
     "Table": "fp3o.api.run",
     "Team": "fp3o.api.team",
     "TensorBoard": "fp3o.training.callbacks.tensorboard",
     "Turn": "fp3o.algorithms.turns",
     "UserError": "fp3o.errors",
     "WeightsAndBiases": "fp3o.training.callbacks.wandb",
-    "algorithm": "fp3o.plugins.declaring",
-    "environment": "fp3o.plugins.declaring",
+    "algorithm": "fp3o.config.declare",
+    "environment": "fp3o.config.declare",
     "play": "fp3o.api.run",
     "train": "fp3o.api.training",
 }

@@ -42,7 +42,7 @@ def keep_bytecode() -> None:
         return
     if not sys.dont_write_bytecode and os.access(Path(torch.cached).parent.parent, os.W_OK):
         return
-    if folder := folder_for(Path(__file__).parent, "bytecode"):
+    if folder := folder_for("bytecode"):
         sys.dont_write_bytecode, sys.pycache_prefix = False, str(folder)
         # For the processes that we start, too: torch's compiler works in several.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -3,8 +3,8 @@
     epochs: Annotated[int, Bounds(1, 10_000)] = 5
     "Passes over the rollout per turn (paper: ppo epochs)."
 
-The annotation holds the type or the choices, the bounds, the algorithms that read it, the setting its default derives
-from and whether older digests contain it; the string below is its meaning and source. Parsing, checks, digests,
+The annotation holds the type or the choices, the bounds, the setting its default derives from and whether older digests
+contain it; the string below is its meaning and source. Parsing, checks, digests,
 `--help` and `fp3o list settings` are derived from the declaration.
 """
 
@@ -15,8 +15,8 @@ import inspect
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from fp3o.errors import UserError
 
@@ -38,17 +38,6 @@ class Bounds:
 
     def __str__(self) -> str:
         return f"{self.least:g} … {self.greatest:g}"
-
-
-@dataclass(frozen=True)
-class ReadBy:
-    """The only algorithms that read a setting. For others, setting it is an error, and their digests leave it out."""
-
-    algorithms: tuple[str, ...]
-
-
-def read_by(*algorithms: str) -> ReadBy:
-    return ReadBy(algorithms)
 
 
 @dataclass(frozen=True)
@@ -84,13 +73,13 @@ class Declared:
     """One field of a dataclass, its annotations taken apart."""
 
     name: str
+    hint: Any
+    """Its annotation."""
     type: Any
     """int, float, bool or str."""
     default: Any
     choices: tuple[str, ...] = ()
     bounds: Bounds | None = None
-    readers: tuple[str, ...] = ()
-    """Algorithms that read it; empty: all of them."""
     follows: Follows | None = None
     added_later: AddedLater | None = None
     read_with: ReadWith | None = None
@@ -163,8 +152,12 @@ _DECLARED: dict[type[Any], Mapping[str, Declared]] = {}
 def declared(kind: type[Any]) -> Mapping[str, Declared]:
     """The declarations of a dataclass's fields, by name and in their order."""
     if kind not in _DECLARED:
-        hints = get_type_hints(kind, include_extras=True)
-        _DECLARED[kind] = {f.name: _declared(f.name, hints[f.name], f.default) for f in fields(kind)}
+        found: dict[str, Declared] = {}
+        for base in reversed(kind.__bases__):
+            found |= declared(base) if is_dataclass(base) else {}
+        hints = inspect.get_annotations(kind, eval_str=True)
+        own = (_declared(f.name, hints[f.name], f.default) for f in fields(kind) if f.name in hints)
+        _DECLARED[kind] = found | {field.name: field for field in own}
     return _DECLARED[kind]
 
 
@@ -172,14 +165,13 @@ def _declared(name: str, hint: Any, default: object) -> Declared:
     annotations = getattr(hint, "__metadata__", ())
     plain = get_args(hint)[0] if annotations else hint
     choices = get_args(plain) if get_origin(plain) is Literal else ()
-    readers = _first(annotations, ReadBy)
     return Declared(
         name,
+        hint,
         str if choices else plain,
         default,
         choices,
         _first(annotations, Bounds),
-        readers.algorithms if readers else (),
         _first(annotations, Follows),
         _first(annotations, AddedLater),
         _first(annotations, ReadWith),

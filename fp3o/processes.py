@@ -1,8 +1,7 @@
-"""Other programs: how a module of this package is run in a process of its own, and whether there is a C compiler."""
+"""How a module of this package is run in a process of its own."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -16,8 +15,3 @@ def command(module: str, *arguments: str) -> list[str]:
     """Runs the module, of the same copy of fp3o as this process. -P: a torch.py in the current folder must not hide
     torch."""
     return [sys.executable, "-P", "-c", _START, str(Path(__file__).parents[1]), module, *arguments]
-
-
-def has_c_compiler() -> bool:
-    """Which torch and Triton need to compile."""
-    return any(shutil.which(name) for name in ("gcc", "clang", "cc"))

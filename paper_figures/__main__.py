@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from fp3o.errors import UserError, unknown
-from fp3o.plugins.loading import load_file
+from fp3o.registry import load_file
 from fp3o.statistics.suites import as_command
 
 

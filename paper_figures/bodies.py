@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from fp3o.config import Cell, resolve
+from fp3o.config.options import MamujocoOptions
 from fp3o.envs.mamujoco import bodies, models
-from fp3o.envs.options import MamujocoOptions
 from fp3o.statistics.published import table, task_title
 from paper_figures.drawing import PALETTE, SMALL, WIDTH, Request, save
 

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fp3o.config import Cell, algorithm_title
-from fp3o.envs.domains import DOMAINS, published_domains
+from fp3o.config.domains import DOMAINS, published_domains
 from fp3o.statistics import aggregate
 from fp3o.statistics.scorecard import columns_of, normalised
 from fp3o.statistics.scores import scoring_of

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from fp3o.config import Cell, algorithm_title
-from fp3o.envs.domains import DOMAINS
+from fp3o.config.domains import DOMAINS
 from fp3o.statistics.compare import Comparison
 from fp3o.statistics.scorecard import compared_cells
 from paper_figures.drawing import COLUMN, WIDTH, Request, colour, empty, joint_legend, marker, save

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fp3o.config.options import SmacOptions
 from fp3o.envs import make
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.options import SmacOptions
 
 SLOTS = 8
 

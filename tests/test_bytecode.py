@@ -31,7 +31,7 @@ def test_bytecode_is_kept_where_python_would_not(
     if compiled:
         Path(spec.cached).touch()
     monkeypatch.setattr(command, "find_spec", lambda name: spec)
-    monkeypatch.setattr(command, "folder_for", lambda package, name: cache / name)
+    monkeypatch.setattr(command, "folder_for", lambda name: cache / name)
     monkeypatch.setattr(sys, "dont_write_bytecode", forbidden)
     monkeypatch.setattr(sys, "pycache_prefix", chosen)
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")

@@ -19,16 +19,17 @@ from run_files import run_document
 
 from fp3o import cli, config
 from fp3o.config import Cell, Plan, resolve
-from fp3o.config.settings import Settings
-from fp3o.envs.domains import OPTIONS
+from fp3o.config.domains import OPTIONS
+from fp3o.config.settings import Settings, every_field
 from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
+from fp3o.execution.compute import Compute
 from fp3o.fields import declared, meanings
-from fp3o.runs import layout, records
+from fp3o.runs import layout, records, store
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupted
-from fp3o.workflow import objects, pulling, saved, saving
 from fp3o.workflow import prune as prune_module
+from fp3o.workflow import pulling, saving
 from fp3o.workflow.blocks import Block
 
 CELL = "matrix/two-step/full/mappo"
@@ -46,8 +47,8 @@ def publish_runs(
             episodes = [Episode(0, 10.0 + seed, 5.0, 2, None)] * plan.settings.evaluation_episodes
             log.append(records.evaluation_rows(100, 1, episodes))
             log.close()
-            (folder.scratch(seed) / records.ITERATIONS).write_text("loss\n1\n")
-            (folder.scratch(seed) / records.CHECKPOINT).write_bytes(b"weights")
+            (folder.scratch(seed) / records.ITERATIONS).write_text(f"loss\n{seed}\n")
+            (folder.scratch(seed) / records.CHECKPOINT).write_bytes(f"weights of seed {seed}".encode())
             document = run_document(plan, seed, folder.scratch(seed), **(status or {}))
             folder.publish(seed, document)
         folder.discard_scratch()
@@ -58,8 +59,8 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Replace the training loop; what it was called with."""
     calls: list[dict[str, Any]] = []
 
-    def train(plan: Plan, seeds: tuple[int, ...], runs: Path, scratch: Path, **keywords: Any) -> list[Any]:
-        calls.append({"plan": plan, "seeds": seeds, "runs": runs, "scratch": scratch, **keywords})
+    def train(plan: Plan, seeds: tuple[int, ...], runs: Path, scratch: Path, compute: Compute, *_: Any) -> list[Any]:
+        calls.append({"plan": plan, "seeds": seeds, "runs": runs, "scratch": scratch, "compute": compute})
         publish_runs(plan, seeds, runs, scratch)
         return []
 
@@ -68,9 +69,9 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def replace_loop(monkeypatch: pytest.MonkeyPatch, train: Callable[..., list[Any]]) -> None:
-    module = ModuleType("fp3o.training.loop")
+    module = ModuleType("fp3o.training.run")
     module.train = train  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "fp3o.training.loop", module)
+    monkeypatch.setitem(sys.modules, "fp3o.training.run", module)
 
 
 def raising(error: BaseException) -> Callable[..., list[Any]]:
@@ -90,8 +91,7 @@ def test_train_resolves_and_calls_the_loop(
     (made,) = trainings
     assert made["plan"] == resolve(Cell.parse(CELL), {"gamma": "0.5", "clip": "0.1"})
     assert (made["seeds"], made["runs"], made["scratch"]) == ((1, 2), tmp_path, tmp_path / "scratch")
-    assert (made["device"], made["mode"], made["threads"]) == ("cpu", "eager", 2)
-    assert made["allow_path_change"] is True
+    assert made["compute"] == Compute("cpu", "eager", 2, allow_path_change=True)
     shown = capsys.readouterr().out
     assert shown.startswith(f"{CELL} {made['plan'].digest}: seeds 1-2, 25,600 steps each\n")
     assert "differs from the default: gamma" in shown  # the paper has no such game
@@ -276,7 +276,7 @@ def test_paths_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_diverged_seed_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def train(plan: Plan, seeds: tuple[int, ...], runs: Path, scratch: Path, **_: Any) -> list[Any]:
+    def train(plan: Plan, seeds: tuple[int, ...], runs: Path, scratch: Path, *_: Any) -> list[Any]:
         status = {"status": "diverged", "diverged": {"iteration": 7, "quantity": "actor loss"}}
         publish_runs(plan, seeds, runs, scratch, status)
         return []
@@ -425,15 +425,15 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(len(row) == 3 for row in smoke)
 
 
-def test_every_setting_and_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_field_and_option_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     kinds: tuple[type[Any], ...] = (Settings, *OPTIONS.values())
     for kind in kinds:
         for name in declared(kind):
             assert meanings(kind).get(name), f"{kind.__name__}.{name} has no text"
     assert call("train", "--help") == 0
     shown = capsys.readouterr().out
-    for kind in kinds:
-        for name in declared(kind):
+    for fields in (every_field(), *map(declared, OPTIONS.values())):
+        for name in fields:
             assert f"• {name} (" in shown
 
 
@@ -451,6 +451,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         "rerun",
         "save",
         "pull",
+        "merge",
         "prune",
         "render",
     ):
@@ -506,11 +507,11 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         asked.append((suite.name, delete, kept))
         return ["an old run"] if delete else []
 
-    def save(message: str, suites: Sequence[str], compress: Sequence[str]) -> saved.Outcome:
-        return saved.Outcome([f"saved {message} of {' and '.join(suites)}, smaller: {' '.join(compress)}"], [])
+    def save(message: str, suites: Sequence[str], compress: Sequence[str]) -> store.Outcome:
+        return store.Outcome([f"saved {message} of {' and '.join(suites)}, smaller: {' '.join(compress)}"], [])
 
-    def pull(cells: Sequence[str], suites: Sequence[str]) -> saved.Outcome:
-        return saved.Outcome([f"pulled {' and '.join(cells)} of {' and '.join(suites)}"], ["an object is damaged"])
+    def pull(cells: Sequence[str], suites: Sequence[str]) -> store.Outcome:
+        return store.Outcome([f"pulled {' and '.join(cells)} of {' and '.join(suites)}"], ["an object is damaged"])
 
     monkeypatch.setattr(prune_module, "prune", prune)
     monkeypatch.setattr(saving, "save", save)
@@ -524,7 +525,7 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [
         *("nothing to prune", "an old run", "an old run"),
-        f"saved all of it of {' and '.join(objects.TRACKED)}, smaller: mpe/* smac",
+        f"saved all of it of {' and '.join(store.TRACKED)}, smaller: mpe/* smac",
         "pulled smac and mpe/* of preview",
     ]
     assert shown.err == "fp3o: an object is damaged\n"

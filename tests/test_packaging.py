@@ -59,6 +59,16 @@ def test_the_container_has_a_python_that_is_promised() -> None:
     assert re.findall(r"^RUN make (\S+)$", text, re.MULTILINE) == ["setup"]
 
 
+def test_the_container_does_not_run_as_root() -> None:
+    """Nor is it set up by root: the user must be able to write compiled kernels beside the sources."""
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users
+    assert users[-1] not in ("root", "0")
+    assert lines.index(f"USER {users[-1]}") < lines.index("RUN make setup")
+    assert f"COPY --chown={users[-1]} . ." in lines
+
+
 def test_every_extra_is_named_for_readers() -> None:
     readme = (ROOT / "README.md").read_text()
     named = set(re.findall(r"'\.\[(\w+)\]'", readme))

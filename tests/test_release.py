@@ -47,6 +47,26 @@ def test_hosted_ci_runs_the_pythons_and_the_command_that_are_promised() -> None:
     assert any(step.get("run") == ".ci/run" for step in jobs["linux"]["steps"])
 
 
+def test_every_action_is_pinned_by_commit() -> None:
+    """A tag can be moved to other code."""
+    used = [
+        line.split("uses:")[1].split()[0]
+        for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+        for line in path.read_text().splitlines()
+        if "uses:" in line
+    ]
+    assert len(used) > 10
+    assert [name for name in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", name)] == []
+
+
+def test_a_tag_publishes_packages_and_a_container() -> None:
+    content = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    assert content[True]["push"] == {"tags": ["v*"]}  # YAML reads the key `on` as true
+    commands = [step.get("run", "") for job in content["jobs"].values() for step in job["steps"]]
+    assert "python -m build" in commands
+    assert any("docker build" in command and "docker push" in command for command in commands)
+
+
 @pytest.mark.parametrize("hook", ["ruff", "ruff-format", "mypy", "snakefmt"])
 def test_hooks_use_the_tools_of_the_environment(hook: str) -> None:
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]

@@ -1,11 +1,11 @@
-"""Is anything lost when processes die? SIGKILL at random moments of a training, a save and a sweep; one JSON line.
+"""Is anything lost when processes die? SIGKILL at random moments of training, save, merge and sweep; one JSON line.
 
 Every round plays one command in a fresh place until it ends by itself, killing it at a random moment of its life a few
 times before. After every kill each run that was complete before it must still be there, byte for byte; after every
 round all runs must equal those of a round that nobody disturbed (of run.json, what repeats), and what was saved must
 come back into a clone. "differing" counts bytes' files, "lost" runs. Exit code 1 unless both are 0.
 
-    python benchmarks/faults/kills.py --kills 200                      # all three, in a checkout
+    python benchmarks/faults/kills.py --kills 200                      # all four, in a checkout
     python benchmarks/faults/kills.py --kills 20 --what training       # seconds
 """
 
@@ -174,7 +174,7 @@ class Sweep(InCheckout):
 class Save(InCheckout):
     """`fp3o save` of runs that were trained before; a clone must get all of them back."""
 
-    command = (sys.executable, "-m", "fp3o", "save", "-m", "runs")
+    command: Sequence[str] = (sys.executable, "-m", "fp3o", "save", "--suite", "paper", "-m", "runs")
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -195,10 +195,35 @@ class Save(InCheckout):
     def after_round(self, place: Path) -> int:
         clone = place.with_name(f"{place.name}-clone")
         _call(["git", "clone", "--quiet", str(place), str(clone)], place)
-        _call([sys.executable, "-m", "dvc", "pull", "--quiet"], clone)
+        _call([sys.executable, "-m", "dvc", "pull", "--quiet", "runs"], clone)
         here, there = self.results(place), self.results(clone)
         shutil.rmtree(clone)
         return sum(files != there.get(run) for run, files in here.items())
+
+
+class Merge(Save):
+    """`fp3o merge` of two branches with one saved cell each; a clone must get both back."""
+
+    command = (sys.executable, "-m", "fp3o", "merge")
+
+    def prepare(self, place: Path) -> None:
+        conflict = self.folder / "conflict"
+        if not conflict.exists():
+            super().prepare(conflict)
+            runs = conflict / "results" / "paper" / "runs"
+            _call(["git", "tag", "start"], conflict)
+            for branch, cell in zip(("theirs", "ours"), CELLS, strict=True):
+                _call(["git", "checkout", "--quiet", "-b", branch, "start"], conflict)
+                shutil.rmtree(runs)
+                shutil.copytree(self._trained / cell, runs / cell)
+                _call(Save.command, conflict)
+            subprocess.run(["git", "merge", "--quiet", "theirs"], cwd=conflict, capture_output=True, check=False)
+            shutil.copytree(self._trained, runs, dirs_exist_ok=True)
+        shutil.copytree(conflict, place, symlinks=True)
+
+    def after_round(self, place: Path) -> int:
+        _call(["git", "commit", "--quiet", "-m", "both"], place)
+        return super().after_round(place)
 
 
 def _call(command: Sequence[str], place: Path) -> None:
@@ -284,7 +309,7 @@ def measure(scenario: Scenario, kills: int, draw: random.Random) -> dict[str, An
     }
 
 
-SCENARIOS: dict[str, Callable[[Path], Scenario]] = {"training": Training, "save": Save, "sweep": Sweep}
+SCENARIOS: dict[str, Callable[[Path], Scenario]] = {"training": Training, "save": Save, "merge": Merge, "sweep": Sweep}
 
 
 def main() -> None:

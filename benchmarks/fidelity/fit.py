@@ -3,12 +3,12 @@
     python benchmarks/fidelity/fit.py RECORDING … [--pieces 400] [--samples 96] [--rounds 4] [--seed 0]
     python benchmarks/fidelity/fit.py --recover   with hidden values drawn at random: are they found again?
 
-Recordings are those of `fp3o check-smac --record FOLDER`. Pieces of them are replayed (fp3o/envs/smac/replay.py); what
-is minimised is the energy score of predicted positions, E|X − y| − ½ E|X − X′|: y is the recorded position of a unit
-after one to four steps, X and X′ are two predictions with different random numbers. Its expectation is least where
-predictions are distributed as the truth is. The mean error alone, E|X − y|, would favour parameters with which units
-move less, or less at random, than they do. It is divided by the mean distance that units walked, so that maps count
-alike.
+Recordings are those of `fp3o check-smac --record FOLDER`. Pieces of them are replayed
+(fp3o/envs/smac/check/replay.py); what is minimised is the energy score of predicted positions, E|X − y| − ½ E|X − X′|:
+y is the recorded position of a unit after one to four steps, X and X′ are two predictions with different random
+numbers. Its expectation is least where predictions are distributed as the truth is. The mean error alone, E|X − y|,
+would favour parameters with which units move less, or less at random, than they do. It is divided by the mean distance
+that units walked, so that maps count alike.
 
 Six of the nine parameters of `Steering` are fitted, those that crowds of melee units show best: look_ahead,
 attacker_load, friend_load, side_bonus, occupied, push. The other three decide little: enemy_load only where units run
@@ -34,13 +34,13 @@ from numpy.typing import NDArray
 
 from fp3o.envs.interface import slot_seeds
 from fp3o.envs.smac.battle import Steering
+from fp3o.envs.smac.check.playing import ScriptPlayer
+from fp3o.envs.smac.check.recorder import record
+from fp3o.envs.smac.check.recording import Recording, as_the_game_tells, read
+from fp3o.envs.smac.check.replay import HORIZON, Replay, pieces_of
+from fp3o.envs.smac.check.scripts import SCRIPTS
 from fp3o.envs.smac.embedded import EmbeddedBattles
-from fp3o.envs.smac.playing import ScriptPlayer
-from fp3o.envs.smac.recorder import record
-from fp3o.envs.smac.recording import Recording, as_the_game_tells, read
-from fp3o.envs.smac.replay import HORIZON, Replay, pieces_of
 from fp3o.envs.smac.scenarios import SCENARIOS
-from fp3o.envs.smac.scripts import SCRIPTS
 from fp3o.errors import UserError
 
 Array = NDArray[Any]

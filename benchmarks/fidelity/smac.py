@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac.battle import Response, Steering
+from fp3o.envs.smac.check.playing import ScriptPlayer, play
+from fp3o.envs.smac.check.scripts import SCRIPTS, scripts_of
 from fp3o.envs.smac.embedded import EmbeddedBattles
-from fp3o.envs.smac.playing import ScriptPlayer, play
 from fp3o.envs.smac.scenarios import SCENARIOS
-from fp3o.envs.smac.scripts import SCRIPTS, scripts_of
 
 
 class Measurement(NamedTuple):

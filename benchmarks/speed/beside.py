@@ -35,6 +35,7 @@ import numpy as np
 
 from fp3o.config import Cell, resolve
 from fp3o.errors import UserError
+from fp3o.execution.compute import Compute, Device
 
 # Steps per second and seed of the slowest process, at least: of the default cells, on one H200 with 16 cores and MPS.
 TARGETS = {"least": 4000}
@@ -51,7 +52,7 @@ class Asked:
     threads: int = 2
     seeds: int = 5
     iterations: int = 25
-    device: str = "auto"
+    device: Device = "auto"
 
 
 class Window(NamedTuple):
@@ -74,37 +75,33 @@ class Line(NamedTuple):
 
 def train(asked: Asked, folder: Path) -> None:
     """Train until somebody ends this process. Prints how that is computed, and the clock after every iteration."""
-    from fp3o.execution import driver
-
-    if asked.device != "cpu":
-        driver.wake()  # as `fp3o train` does
     import torch
 
-    from fp3o.execution import choice as execution
-    from fp3o.training import loop
-    from fp3o.training.run_stats import Account
+    from fp3o.execution.choice import choose
+    from fp3o.machine import has_mps
+    from fp3o.training import run
+    from fp3o.training.run_stats import RunStats
 
     def tell(thing: object) -> None:
         print(json.dumps(thing), flush=True)
 
-    cell, count = Cell.parse(asked.cell), Account.count
+    cell, count = Cell.parse(asked.cell), RunStats.count
 
-    def counted(account: Account) -> None:
-        count(account)
+    def counted(stats: RunStats) -> None:
+        count(stats)
         tell(time.clock_gettime(time.CLOCK_MONOTONIC))  # the same clock in all processes
 
     try:
-        chosen = execution.choose(resolve(cell, {}), asked.device, "auto", asked.threads)
-        told: dict[str, Any] = {"torch": torch.__version__, "mps": chosen.device == "cuda" and driver.has_mps()}
+        chosen = choose(resolve(cell, {}), Compute(asked.device, threads=asked.threads))
+        told: dict[str, Any] = {"torch": torch.__version__, "mps": chosen.device == "cuda" and has_mps()}
         told["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else None
         tell(told | {"path": chosen.record() | {"threads": chosen.threads}})
-        # Called after every iteration. Callbacks learn of some later, while an evaluation runs beside training.
-        setattr(Account, "count", counted)  # noqa: B010 (mypy takes no other method for it)
+        # Called after every iteration. Callbacks learn of some later, while an evaluation runs in the background.
+        setattr(RunStats, "count", counted)  # noqa: B010 (mypy takes no other method for it)
         # As the whole cell is computed: so many steps would repay compiling of any.
-        mode = "eager" if chosen.mode == "eager" else "compiled"
-        options: dict[str, Any] = {"device": asked.device, "mode": mode, "threads": asked.threads}
+        compute = Compute(asked.device, "eager" if chosen.mode == "eager" else "compiled", asked.threads)
         plan = resolve(cell, {"total_steps": ENDLESS})
-        loop.train(plan, range(asked.seeds), folder, folder / "scratch", **options)
+        run.train(plan, range(asked.seeds), folder, folder / "scratch", compute)
     except UserError as error:
         sys.exit(str(error))
     except Exception as error:

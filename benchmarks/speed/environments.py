@@ -24,10 +24,10 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs import mpe
+from fp3o.config.options import MamujocoOptions, MpeOptions
 from fp3o.envs.interface import slot_seeds
 from fp3o.envs.mamujoco import MamujocoBatch, bodies, make, models
-from fp3o.envs.options import MamujocoOptions, MpeOptions
+from fp3o.envs.mpe import engine as mpe
 
 Slice = Callable[[], int]  # runs a while, returns the environment steps it took
 WALL = ("engine_20_two_threads", "subprocesses")  # more than one thread: timed by the wall clock

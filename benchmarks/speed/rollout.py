@@ -18,6 +18,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,9 @@ import torch
 
 from fp3o.config import Cell, resolve
 from fp3o.execution.choice import choose
-from fp3o.training import loop
+from fp3o.execution.compute import Compute
+from fp3o.training import run
+from fp3o.training.block import Block, Saved
 from fp3o.training.callbacks import Callback
 
 PARTS = ("policy", "environment")  # of a lock-step; the rest of it is bookkeeping
@@ -54,9 +57,7 @@ class Clocks(NamedTuple):
 
 
 class Watch(Callback):
-    """Seconds of every part of every iteration, and of every evaluation, which may run beside training."""
-
-    _may_stop = False
+    """Seconds of every part of every iteration, and of every evaluation, which may run in the background."""
 
     def __init__(self, timed: int) -> None:
         """timed: how many iterations have their parts timed, which takes time itself."""
@@ -76,11 +77,11 @@ class Watch(Callback):
             for owner, name in self._replaced:
                 delattr(owner, name)
 
-    def observe(self, trainer: loop.BlockTrainer) -> None:
-        """Take the time of the methods of this trainer's members."""
-        collector, evaluator = trainer.collector, trainer.evaluator
-        self.path = trainer.execution.record() | {"threads": trainer.execution.threads}
-        self.path["evaluations_beside_training"] = trainer.background.pays
+    def observe(self, block: Block) -> None:
+        """Take the time of the methods of this block's members."""
+        collector, evaluator = block.collector, block.evaluator
+        self.path = block.execution.record() | {"threads": block.execution.threads}
+        self.path["evaluations_in_background"] = block.background.pays
         for kept, part, owner, name in (
             (self.iterations, "policy", collector.policy, "begin"),
             (self.iterations, "policy", collector.policy, "finish"),
@@ -88,7 +89,7 @@ class Watch(Callback):
             (self.iterations, "load", collector.policy, "load"),
             (self.iterations, "noise", collector, "_noise"),
             (self.iterations, "finish", collector, "_finish"),
-            (self.iterations, "update", trainer.learner, "update"),
+            (self.iterations, "update", block.learner, "update"),
             (self.evaluations, "policy", evaluator.policy, "act"),
             (self.evaluations, "environment", evaluator.env, "step"),
         ):
@@ -130,27 +131,27 @@ def by(clock: str, kept: list[dict[str, Clocks]]) -> list[dict[str, float]]:
     return [{part: getattr(seconds, clock) for part, seconds in parts.items()} for parts in kept]
 
 
-def measure(cell: str, seeds: int, interval: int, threads: int, mode: str, device: str) -> dict[str, Any]:
+def measure(cell: str, seeds: int, interval: int, compute: Compute) -> dict[str, Any]:
     """The report, without machine and versions. interval: iterations per evaluation; 0: the cell's own."""
     whole = resolve(Cell.parse(cell), {})
     paper = whole.settings
     # As the whole cell is computed: so few iterations would not repay compiling.
-    mode = "eager" if choose(whole, device, mode, threads).mode == "eager" else "compiled"
+    chosen = choose(whole, compute).mode
+    compute = replace(compute, path="eager" if chosen == "eager" else "compiled")
     interval = interval or paper.evaluation_interval
     size, iterations = paper.rollout_length * paper.rollout_threads, 2 * interval + 2
     plan = resolve(Cell.parse(cell), {"total_steps": iterations * size, "evaluation_interval": interval})
     watch = Watch(timed=interval + 1)
 
-    class Observed(loop.BlockTrainer):
-        def prepare(self) -> None:
-            super().prepare()
+    class Observed(Block):
+        def begin(self, saved: Saved | None) -> None:
+            super().begin(saved)
             watch.observe(self)
 
-    setattr(loop, "BlockTrainer", Observed)  # noqa: B010 (mypy takes no other class for it)
+    setattr(run, "Block", Observed)  # noqa: B010 (mypy takes no other class for it)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        options: dict[str, Any] = {"device": device, "mode": mode, "threads": threads, "callbacks": [watch]}
-        loop.train(plan, range(seeds), root, root / "scratch", **options)
+        run.train(plan, range(seeds), root, root / "scratch", compute, [watch])
     # From one evaluation to the next; the iteration before them compiles.
     first, last = watch.begun[interval + 1], watch.begun[2 * interval + 1]
     took = last.since(first)
@@ -190,7 +191,7 @@ def main() -> None:
     asked = parser.parse_args()
     report: dict[str, Any] = {"benchmark": "rollout", "machine": platform.machine(), "cores": os.cpu_count()}
     report |= {"torch": torch.__version__, "load": os.getloadavg()[0]}
-    report |= measure(asked.cell, asked.seeds, asked.interval, asked.threads, asked.path, asked.device)
+    report |= measure(asked.cell, asked.seeds, asked.interval, Compute(asked.device, asked.path, asked.threads))
     print(json.dumps(report))
 
 

@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from fp3o.envs.checks import processors
+from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac import oracle
 from fp3o.envs.smac.battle import steering_numbers
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.scenarios import SCENARIOS
+from fp3o.machine import processors
 
 # Environment steps per second to reach, and to aim at.
 TARGETS = {

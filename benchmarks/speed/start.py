@@ -26,6 +26,7 @@ from pathlib import Path
 
 from fp3o.config import Cell, resolve
 from fp3o.errors import UserError
+from fp3o.execution.compute import Compute
 
 PACKAGE = Path(__file__).parents[2] / "fp3o"
 CELLS = ("mamujoco/halfcheetah-6x1/full/fp3o", "smac/3s5z/full/fp3o")
@@ -36,36 +37,31 @@ IMPORTS = "import torch._inductor.compile_fx, fp3o.training.loop"
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "NUMBA_CACHE_DIR")
 
 
-def begin(cell: str, device: str, mode: str, folder: Path) -> None:
+def begin(cell: str, compute: Compute, folder: Path) -> None:
     """Train until the first iteration is done, print how it was computed, and end at once."""
-    from fp3o.execution import driver
     from fp3o.execution.allocator import no_garbage_collection
 
-    if device != "cpu":
-        driver.wake()
     with no_garbage_collection():  # as `fp3o train` imports them
         import torch
 
-        from fp3o.training import loop
         from fp3o.training.callbacks import Callback
-        from fp3o.training.run_stats import Account
+        from fp3o.training.run import train
+        from fp3o.training.run_stats import RunStats
 
     said: list[str] = []
 
     class Heard(Callback):
-        _may_stop = False
-
         def say(self, text: str) -> None:
             said.append(text)
 
-    def end(account: Account) -> None:
+    def end(stats: RunStats) -> None:
         gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
         print(json.dumps({"torch": torch.__version__, "gpu": gpu, "path": said[0]}), flush=True)
         os._exit(0)
 
-    setattr(Account, "count", end)  # noqa: B010 (mypy takes no other method for it); called after every iteration
+    setattr(RunStats, "count", end)  # noqa: B010 (mypy takes no other method for it); called after every iteration
     plan = resolve(Cell.parse(cell), {})
-    loop.train(plan, range(5), folder, folder / "scratch", device=device, mode=mode, threads=0, callbacks=[Heard()])
+    train(plan, range(5), folder, folder / "scratch", compute, [Heard()])
 
 
 def measure(cell: str, options: list[str]) -> dict[str, object]:
@@ -105,7 +101,7 @@ def main() -> None:
     except UserError as error:
         parser.error(str(error))
     if asked.begin:
-        begin(asked.cells[0], asked.device, asked.path, asked.begin)
+        begin(asked.cells[0], Compute(asked.device, asked.path, threads=0), asked.begin)
     for cell in asked.cells:
         machine = {
             "benchmark": "start",

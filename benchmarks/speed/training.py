@@ -45,15 +45,16 @@ from update import (  # type: ignore[import-not-found]  # beside this file
 )
 
 from fp3o.config import Cell, resolve
+from fp3o.config.options import MamujocoOptions
 from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Transition
-from fp3o.envs.options import MamujocoOptions
+from fp3o.execution.compute import Compute
 from fp3o.learner.update import Learner
+from fp3o.machine import peak_memory_mib
 from fp3o.rollout.collector import Collector
 from fp3o.rollout.evaluation import Evaluator
-from fp3o.training import loop
+from fp3o.training import block, run
 from fp3o.training.callbacks import Callback
-from fp3o.training.memory import peak_mib
 
 TASK = "halfcheetah-6x1"
 SEEDS = (0, 1, 2, 3, 4)
@@ -168,7 +169,7 @@ class Stopwatch(Callback):
             self.recording = Recording(make(*arguments, **options))
             return self.recording
 
-        replace(loop, "make", recorded)
+        replace(block, "make", recorded)
         for phase, owner, name in (
             ("rollout", Collector, "collect"),
             ("update", Learner, "update"),
@@ -190,7 +191,7 @@ def train(algorithm: str, iterations: int, physics: Physics | None) -> Stopwatch
     plan = resolve(Cell.parse(f"mamujoco/{TASK}/full/{algorithm}"), overrides)
     with tempfile.TemporaryDirectory() as folder, watch.watching():
         root = Path(folder)
-        loop.train(plan, SEEDS, root, root / "scratch", device="cpu", mode="compiled", callbacks=[watch])
+        run.train(plan, SEEDS, root, root / "scratch", Compute("cpu", "compiled"), [watch])
     return watch
 
 
@@ -394,7 +395,7 @@ def main() -> None:
     physics = Physics(len(SEEDS) * SETTINGS.rollout_threads)
     for algorithm in ("fp3o", "mappo"):
         report[algorithm] = report_of(train(algorithm, asked.iterations, physics))
-    report["memory_mib"] = round(peak_mib())
+    report["memory_mib"] = round(peak_memory_mib())
     released = Released()
     seconds = released.seconds(asked.rounds)
     released.close()

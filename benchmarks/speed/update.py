@@ -26,18 +26,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fp3o.algorithms.turns import Rollout, Turn
-from fp3o.config.settings import Settings
+from fp3o.config.settings import settings_of
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.execution.allocator import reuse_freed_memory
-from fp3o.execution.choice import GraphStepper
-from fp3o.execution.compiler import compiled
+from fp3o.execution.steps import CompiledSteps, GraphSteps
 from fp3o.learner.randomness import Draws
 from fp3o.learner.samples import agent_rows, pack, unit_rows
-from fp3o.learner.step import Compiler, Kind, Stepper, TurnData
+from fp3o.learner.step import Stepper, Steps, StepVariant, TurnData
 from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
 
-SETTINGS = Settings()  # the paper's: 4 × 1000 samples, 32 minibatches, 5 + 5 epochs, 64 wide
+SETTINGS = settings_of("fp3o")()  # the paper's: 4 × 1000 samples, 32 minibatches, 5 + 5 epochs, 64 wide
 SPEC = EnvSpec(6, 18, 23, ActionSpec("gaussian", (1,)), 1000, (0,) * 6)
 SEEDS = (0, 1, 2, 3, 4)
 STEPS_PER_UPDATE = (SETTINGS.epochs + SETTINGS.epochs_dependent) * SETTINGS.minibatches
@@ -79,22 +78,22 @@ def made_up_rollout(replicas: int) -> Rollout:
 def stacked(
     kind_of_sharing: str,
     rollout: Rollout,
-    compiler: Compiler,
+    wrap: Callable[[Stepper], Steps] = lambda stepper: stepper,
     device: str = "cpu",
-    stepper: type[Stepper] = Stepper,
 ) -> Step:
     """Our step for all replicas, on the rows of the n-th minibatch."""
     owners = sharing(kind_of_sharing, SPEC.agent_types)
     seeds = range(len(rollout.reward))
-    learner = Learner.fresh(SPEC, owners, "fp3o", SETTINGS, seeds, device=device, compiler=compiler, stepper=stepper)
+    learner = Learner.fresh(SPEC, owners, "fp3o", SETTINGS, seeds, device=device, wrap=wrap)
     rollout = Rollout._make(None if x is None else x.to(device) for x in rollout)
     draws = Draws(seeds, 0, device)
     context = learner.context(rollout, draws)
     turn = Turn(1, weight=torch.ones_like(rollout.log_prob))
-    crew = learner.crew(turn)
-    step = learner.stepper.begin(TurnData(rollout, pack(context, turn), crew), Kind("own", None, "both", True))
+    members = learner.members(turn)
+    variant = StepVariant("own", None, "both", True)
+    step = learner.steps.begin(TurnData(rollout, pack(context, turn), members), variant)
     units = unit_rows(rollout, SETTINGS)
-    rows = agent_rows(rollout, crew.agents, units, draws.permutations(0, 0, SPEC.agents, len(units)).to(device))
+    rows = agent_rows(rollout, members.agents, units, draws.permutations(0, 0, SPEC.agents, len(units)).to(device))
     parts = rows.split(len(units) // SETTINGS.minibatches, 2)
     return lambda number: step(parts[number % SETTINGS.minibatches])
 
@@ -262,7 +261,7 @@ def best_times(steps: dict[str, Step], rounds: int, count: int) -> dict[str, flo
 
 def cuda_milliseconds(kind_of_sharing: str, replicas: int, rounds: int) -> float:
     """Wall milliseconds per step of an update's steps, queued one after the other as in training; best of rounds."""
-    step = stacked(kind_of_sharing, made_up_rollout(replicas), compiled, "cuda", GraphStepper)
+    step = stacked(kind_of_sharing, made_up_rollout(replicas), GraphSteps, "cuda")
     best = float("inf")
     for _ in range(10 * rounds):  # the first compiles and captures; an idle GPU takes seconds to reach its clock
         torch.cuda.synchronize()
@@ -304,12 +303,12 @@ def main() -> None:
         return
     for kind_of_sharing in ("full", "none"):
         steps = {
-            "stacked_eager": stacked(kind_of_sharing, rollout, lambda function: function),
+            "stacked_eager": stacked(kind_of_sharing, rollout),
             "modules": modules(kind_of_sharing, rollout),
             "fork": fork(kind_of_sharing, rollout),
         }
         if not arguments.no_compile:
-            steps["stacked_compiled"] = stacked(kind_of_sharing, rollout, compiled)
+            steps["stacked_compiled"] = stacked(kind_of_sharing, rollout, CompiledSteps)
         times = best_times(steps, arguments.rounds, arguments.steps)
         times["fork"] *= len(SEEDS)  # its seeds are separate runs
         quickest = times.get("stacked_compiled", times["stacked_eager"])

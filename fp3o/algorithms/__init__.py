@@ -1,17 +1,35 @@
-"""The algorithms, by the name cells use. A new one is a generator of turns (`turns.py`) and a line here."""
+"""The algorithms. Each module declares its own with `@algorithm`; importing this package imports them all.
+
+`fp3o list` and Snakemake read the declarations, so modules with algorithms import torch inside functions.
+"""
 
 from __future__ import annotations
 
-from fp3o.algorithms.full_pipeline import fp3o
-from fp3o.algorithms.sequential import a2po, happo
-from fp3o.algorithms.simultaneous import coppo, ppo
-from fp3o.algorithms.turns import Algorithm
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-ALGORITHMS: dict[str, Algorithm] = {
-    "fp3o": Algorithm(fp3o),
-    "mappo": Algorithm(ppo),
-    "ippo": Algorithm(ppo, critic_input="observation"),
-    "happo": Algorithm(happo),
-    "a2po": Algorithm(a2po),
-    "coppo": Algorithm(coppo),
-}
+from fp3o.registry import ALGORITHMS
+
+__all__ = ["ALGORITHMS", "turns_of"]
+
+if TYPE_CHECKING:
+    from fp3o.algorithms.turns import Context, Turn
+
+# What algorithms are made of; all other modules here are algorithms.
+PARTS = ("advantage", "objective", "turn_checks", "turns")
+
+for _module in pkgutil.iter_modules(__path__):
+    if _module.name not in PARTS:
+        importlib.import_module(f"{__name__}.{_module.name}")
+
+
+def turns_of(algorithm: str) -> Callable[[Context], Iterator[Turn]]:
+    """An algorithm's generator of turns; those of a plug-in are checked."""
+    entry = ALGORITHMS[algorithm]
+    if not entry.file:
+        return entry.turns
+    from fp3o.algorithms.turn_checks import checked
+
+    return lambda context: checked(algorithm, entry.turns, context)

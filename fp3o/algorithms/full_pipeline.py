@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
-from torch import Tensor
+from fp3o.algorithms.turns import ClipOthers, Context, Turn
+from fp3o.config.declare import algorithm
+from fp3o.fields import Bounds, Follows
 
-from fp3o.algorithms.advantage import standardise
-from fp3o.algorithms.objective import CONDITION_TOLERANCE, clip, condition, product_of_others
-from fp3o.algorithms.turns import Context, Turn
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
+@dataclass(frozen=True)
+class Fp3oSettings(ClipOthers):
+    """FP3O's own; defaults are the release's."""
+
+    epochs_dependent: Annotated[int, Bounds(0, 10_000), Follows("epochs", 1)] = 5
+    """FP3O: passes of the dependent step. Release: as many as the first; 0 = independent step alone."""
+    advantage_split: Literal["average", "random"] = "average"
+    """FP3O: Aⁱ = A for all (release; the paper's 1/n falls out of Adam) or n·Dirichlet(1) weights per sample."""
+    critic_in_dependent: bool = True
+    """FP3O: train the critic in the dependent step too (release) or only in the independent one."""
+    double_clip: bool = False
+    """FP3O: also clip the product of the others' ratios at 1 ± clip_others (paper: FP3O w/ Double)."""
+    intermediate: bool = True
+    """FP3O: weights from the intermediate policies π_{k+0.5}, frozen (paper). False: clipping only, live ratios."""
+    matching_degree: bool = False
+    """FP3O: run the dependent step on a copy in any case; log if condition and constraint agree (matching degree)."""
+
+
+def _check(settings: Fp3oSettings, sharing: str, agents: int) -> str:
+    for key in ("double_clip", "matching_degree"):
+        if getattr(settings, key) and settings.epochs_dependent == 0:
+            return f"{key} = true needs the dependent step; allowed: epochs_dependent of 1 or more"
+    if settings.matching_degree and not settings.intermediate:
+        return "matching_degree = true compares intermediate policies; allowed: intermediate = true"
+    return ""
+
+
+@algorithm("fp3o", colour="#D55E00", settings=Fp3oSettings, check=_check)
 def fp3o(context: Context) -> Iterator[Turn]:
     """The independent step, then, in replicas where the condition of Algorithm 1 holds, the dependent step."""
     settings = context.settings
@@ -30,17 +60,21 @@ def split(context: Context) -> Tensor:
     """
     if context.settings.advantage_split == "average":
         return context.advantage
+    from fp3o.algorithms.advantage import standardise
+
     alive = context.rollout.alive
     common = context.raw_advantage.mean(-1, keepdim=True).expand_as(alive)
     # Standardised before splitting: after it, the parts would no longer sum to n·Â. Exponential draws normalised to sum
     # to n are distributed as n·Dirichlet(1).
     common = standardise(common.contiguous(), alive, "joint")
-    draws = -torch.log1p(-context.uniform(*alive.shape[1:]))
+    draws = -(-context.uniform(*alive.shape[1:])).log1p()
     return common * draws / draws.mean(-1, keepdim=True)
 
 
 def _dependent(context: Context, advantage: Tensor) -> Iterator[Turn]:
     """The dependent step with intermediate policies: the other agents' ratios are those of π_{k+0.5}, fixed."""
+    from fp3o.algorithms.objective import CONDITION_TOLERANCE, clip, condition, product_of_others
+
     settings, alive = context.settings, context.rollout.alive
     log_ratio = context.log_ratio()
     left, right = condition(log_ratio, advantage, alive)
@@ -72,6 +106,10 @@ def _dependent(context: Context, advantage: Tensor) -> Iterator[Turn]:
 def _clipping_only(context: Context, advantage: Tensor) -> Iterator[Turn]:
     """The ablation without intermediate policies: weights are the other agents' current ratios, recomputed in every
     minibatch, and the condition is checked before every epoch."""
+    import torch
+
+    from fp3o.algorithms.objective import CONDITION_TOLERANCE, condition
+
     settings = context.settings
     replicas, _, _, agents = advantage.shape
     others = (~torch.eye(agents, dtype=torch.bool, device=advantage.device)).expand(replicas, -1, -1)

@@ -4,19 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
-from torch import Tensor
+from fp3o.algorithms.turns import ClipOthers, Context, Turn
+from fp3o.config.declare import algorithm
+from fp3o.fields import Bounds
 
-from fp3o.algorithms.advantage import gae, standardise
-from fp3o.algorithms.objective import product
-from fp3o.algorithms.turns import Context, Turn
+if TYPE_CHECKING:
+    from torch import Tensor
 
 NEAR_LINEAR_WEIGHT = 0.5  # A2PO's near-linear clip schedule: from about ε/2 for the first agent to ε for the last
 
 
+@dataclass(frozen=True)
+class AgentOrder:
+    """A setting of algorithms whose agents learn one after the other."""
+
+    agent_order: Literal["random", "greedy", "semi-greedy", "fixed"] = "random"
+    """Sequential algorithms: who learns first. HAPPO random; A2PO semi-greedy."""
+
+
+@dataclass(frozen=True)
+class HappoSettings(AgentOrder):
+    """HAPPO's own."""
+
+    happo_before: Literal["turn", "rollout"] = "turn"
+    """HAPPO's factor under sharing: against the policy just before the turn (code) or the rollout policy."""
+
+
+@algorithm("happo", colour="#0072B2", settings=HappoSettings)
 def happo(context: Context) -> Iterator[Turn]:
     """One agent per turn, in random order; its advantage is weighted by the ratios of the agents updated before it."""
+    import torch
+
+    from fp3o.algorithms.objective import product
+
     settings = context.settings
     agents = context.advantage.shape[-1]
     ranks = update_order(context)
@@ -32,6 +55,33 @@ def happo(context: Context) -> Iterator[Turn]:
             before = after
 
 
+@dataclass(frozen=True)
+class A2poSettings(AgentOrder, ClipOthers):
+    """A2PO's own."""
+
+    blocks: Annotated[int, Bounds(0, 1000)] = 0
+    """A2PO: number of blocks the order is cut into; 0 = one agent per block."""
+    cumulative_blocks: bool = False
+    """A2PO under shared parameters: stage s trains on the union of blocks 1…s, epochs divided by blocks (its code)."""
+    adaptive_clip: Literal["constant", "linear", "product"] = "constant"
+    """A2PO: ε per turn: constant, near-linear in the order (MAMuJoCo, MPE), or from the others' ratios ("rp", SMAC)."""
+    two_stage: bool = False
+    """A2PO: an extra critic-only pass before each pass of actor and critic."""
+    corrected_targets: bool = True
+    """A2PO: critic targets from the corrected advantages too (the released option has no effect by mistake)."""
+    trace: bool = True
+    """A2PO: preceding-agent off-policy correction of the advantage."""
+
+
+def _check(settings: A2poSettings, sharing: str, agents: int) -> str:
+    if settings.cumulative_blocks and sharing != "full":
+        return "cumulative_blocks = true needs one policy for all agents; allowed: sharing full"
+    if agents and settings.blocks > agents:
+        return f"blocks = {settings.blocks} for {agents} agents is not allowed; allowed: 0 … {agents}"
+    return ""
+
+
+@algorithm("a2po", colour="#E69F00", settings=A2poSettings, check=_check)
 def a2po(context: Context) -> Iterator[Turn]:
     """Agent-by-agent policy optimisation: semi-greedy order of agents, advantages corrected for the agents already
     updated, and the clipped product of their current ratios as the weight.
@@ -40,6 +90,8 @@ def a2po(context: Context) -> Iterator[Turn]:
     under shared parameters) the loops are exchanged: in every epoch one turn per block, in which the agents of this and
     all preceding blocks learn, weighted by all other agents.
     """
+    import torch
+
     settings = context.settings
     replicas, _, _, agents = context.advantage.shape
     blocks = settings.blocks or agents
@@ -81,6 +133,8 @@ def update_order(context: Context, advantage: Tensor | None = None) -> Tensor:
 
     greedy: by descending mean |Â/V|. semi-greedy: alternately the greedy choice among those left and a random one.
     """
+    import torch
+
     replicas, _, _, agents = context.advantage.shape
     kind = context.settings.agent_order
     if kind == "fixed":
@@ -113,6 +167,11 @@ def _corrected(
 
     inside, others: [R, A] bool, the block's agents and the agents whose updates are corrected for.
     """
+    import torch
+
+    from fp3o.algorithms.advantage import gae, standardise
+    from fp3o.algorithms.objective import product
+
     settings, rollout = context.settings, context.rollout
     # The product of the others' ratios without the agent's own, subtracted in log space.
     total = (log_ratio * others[:, None, None]).sum(-1, keepdim=True)
@@ -130,6 +189,8 @@ def _clip_range(context: Context, position: Tensor, log_ratio: Tensor) -> Tensor
     constant; linear: growing with the place in the order; product ("rp" in A2PO's code): smaller where the ratios of
     the agent and of those after it are far from 1.
     """
+    import torch
+
     settings = context.settings
     agents = position.shape[1]
     if settings.adaptive_clip == "constant":

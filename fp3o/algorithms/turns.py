@@ -6,13 +6,24 @@ N environment, A agent (K: the agents of a turn), O observation, S critic input,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, NamedTuple
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from fp3o.config.settings import Settings
+from fp3o.fields import Bounds, Follows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ClipOthers:
+    """A setting of algorithms that clip the factor of `Turn.others`."""
+
+    clip_others: Annotated[float, Bounds(1e-06, 1), Follows("clip", 0.5)] = 0.1
+    """Clip of the product of the other agents' ratios: CoPPO's and double clip's ε₂, A2PO's ε_o (both repos: ε/2)."""
 
 
 class Rollout(NamedTuple):
@@ -83,11 +94,3 @@ class Context(NamedTuple):
     """uniform(*shape) → [R, *shape], each replica from its own generator."""
     snapshot: Callable[[], Callable[[Tensor], None]]
     """Copy the learner's state; the returned function sets the given replicas, [R] bool, back to that copy."""
-
-
-class Algorithm(NamedTuple):
-    """One entry of the registry."""
-
-    turns: Callable[[Context], Iterator[Turn]]
-    critic_input: Literal["state", "observation"] = "state"
-    """What each agent's critic sees: the environment's state, or the agent's own observation."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config import LARGEST_SEED, Cell
-from fp3o.envs.domains import OPTIONS
+from fp3o.config.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import restored, shown
 from fp3o.runs import layout, records, verify
@@ -173,7 +173,7 @@ def runs(root: str | Path, cell: str = "*", *, trust: bool = False) -> list[Run]
         folder /= "runs"
     found = []
     for place in layout.finished_runs(folder):
-        expected = verify.RunId.at(place.absolute())
+        expected = layout.RunId.at(place.absolute())
         if fnmatchcase(expected.cell, cell):
             found.append((expected, place))
     listed = []

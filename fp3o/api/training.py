@@ -10,6 +10,7 @@ from typing import Literal
 from fp3o.api.run import Run
 from fp3o.config import Cell, parse_seeds, resolve
 from fp3o.errors import UserError
+from fp3o.execution.compute import Compute
 from fp3o.fields import Scalar
 from fp3o.runs import layout
 from fp3o.runs.folder import RunFolder
@@ -48,24 +49,19 @@ def train(
     scratch = Path(out) / "scratch"
     folder = RunFolder(plan, numbers, Path(out), scratch)
     if folder.unfinished():
-        from fp3o.training import loop
-        from fp3o.training.callbacks.checkpoints import Keep
+        from fp3o.training.callbacks.checkpoints import ExtraCheckpoints, Keep
         from fp3o.training.callbacks.progress import Progress
+        from fp3o.training.run import train as run_training
+
+        heard = list(callbacks)
+        if keep_state:
+            heard.append(ExtraCheckpoints(Keep(layout.kept_directory(scratch, plan), state=True), plan))
 
         try:
             with ExitStack() as stack:
-                shown = () if quiet else (stack.enter_context(Progress.of(plan, numbers)),)
-                loop.train(
-                    plan,
-                    numbers,
-                    Path(out),
-                    scratch,
-                    device=device,
-                    mode=path,
-                    threads=threads,
-                    callbacks=(*shown, *callbacks),
-                    keep=Keep(layout.kept_directory(scratch, plan), state=True) if keep_state else None,
-                )
+                if not quiet:
+                    heard.insert(0, stack.enter_context(Progress.of(plan, numbers)))
+                run_training(plan, numbers, Path(out), scratch, Compute(device, path, threads), heard)
         except Interrupted as stopped:
             raise KeyboardInterrupt(str(stopped).replace("command", "call")) from None
         except Stopped:

@@ -13,12 +13,11 @@ from typing import Annotated, Any, TypeAlias
 from tyro.conf import UseAppendAction, arg
 
 from fp3o import config
+from fp3o.config.domains import OPTIONS
 from fp3o.config.settings import Settings
-from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError, first_of
 from fp3o.fields import declared, meanings, shown
-from fp3o.plugins.loading import load_file
-from fp3o.plugins.registry import ADDED
+from fp3o.registry import load_file, own_settings
 
 CELL_HELP = "<domain>/<task>/<sharing>/<algorithm>[-<variant>], for example mamujoco/ant-2x4/partial/fp3o."
 SEEDS_HELP = "Numbers of the seeds: 0-4 (five), 3 (the one numbered 3) or 0-4,7; all are trained side by side."
@@ -66,16 +65,13 @@ def settings_help() -> str:
         if not name:
             lines.append("Other settings:")
             continue
-        only = f" Only {', '.join(fields[name].readers)}." if fields[name].readers else ""
-        lines.append(f"• {name} ({fields[name].allowed}): {texts[name]}{only}")
-    for name, added in ADDED.algorithms.items():
-        if added.meanings:
+        lines.append(f"• {name} ({fields[name].allowed}): {texts[name]}")
+    for name in config.algorithms():
+        own = own_settings(name)
+        if own:
             lines.append(f"Settings of {name}:")
-        fields = declared(added.settings)
-        lines += [
-            f"• {key} ({fields[key].allowed}; default {shown_default(fields[key].default)}): {text}"
-            for key, text in added.meanings.items()
-        ]
+        for field, text in own.values():
+            lines.append(f"• {field.name} ({field.allowed}; default {shown_default(field.default)}): {text}")
     for domain, kind in OPTIONS.items():
         texts = meanings(kind)
         if texts:
@@ -156,12 +152,13 @@ def _elsewhere(run: Path) -> str:
 
 def _saved_in(suite: str, run: Path) -> str:
     """For messages: how to get a run (cell/digest/seed), or those of one cell, that were saved; "" if none were."""
+    from fp3o.runs.layout import RunId
     from fp3o.workflow import manifest
 
     path = manifest.manifest_path(suite)
     saved = manifest.entries(path.read_bytes() if path.is_file() else b"", path).values()
-    folders = ((one["cell"], Path(one["cell"], one["digest"], f"seed-{one['seed']}")) for one in saved)
-    cells = sorted({cell for cell, folder in folders if folder.is_relative_to(run)})
+    runs = [RunId.of(entry) for entry in saved]
+    cells = sorted({one.cell for one in runs if Path(one.path).is_relative_to(run)})
     return f"; it was saved: `fp3o pull {cells[0]}` brings it" if len(cells) == 1 else ""
 
 

@@ -13,7 +13,7 @@ from fp3o.cli.arguments import check_folder_of, check_number, read_run
 from fp3o.errors import UserError, unknown
 
 if TYPE_CHECKING:
-    from fp3o.smac_check import Entrant, Entry
+    from fp3o.checks.smac import Entrant, Entry
 
 MAPS = ("bane_vs_bane", "2c_vs_64zg", "3s5z", "5m_vs_6m", "corridor", "6h_vs_8z", "10m_vs_11m", "3s5z_vs_3s6z")
 
@@ -51,8 +51,8 @@ def check_smac(
     check_number("seed", seed, 0, config.LARGEST_SEED)
     check_folder_of("out", out)
     check_folder_of("record", record)
+    from fp3o.checks.smac import BACKENDS, Check, script_entrants
     from fp3o.envs.smac.starcraft2 import require_game
-    from fp3o.smac_check import BACKENDS, Check, script_entrants
 
     backends = BACKENDS if backend == "both" else (backend,)
     if "starcraft2" in backends:
@@ -74,8 +74,8 @@ def check_smac(
 def _trained(runs: Sequence[Path], maps: Sequence[str]) -> list[Entrant]:
     """Policies of runs; UserError if one is not of these maps."""
     from fp3o.api.run import Run
+    from fp3o.checks.smac import run_entrant
     from fp3o.runs import records
-    from fp3o.smac_check import run_entrant
 
     found = []
     for path in runs:

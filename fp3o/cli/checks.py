@@ -45,6 +45,6 @@ def check_algorithm(
     import_: Imports = (),
 ) -> int:
     """Say in plain words what holds of an algorithm; trains it on tiny games for half a minute."""
-    from fp3o.plugins.check import check, lines, name_of
+    from fp3o.checks.algorithm import check, lines, name_of
 
     return 0 if lines(check(name_of(algorithm)), lambda line: print(line, flush=True)) else 1

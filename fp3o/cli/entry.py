@@ -17,20 +17,21 @@ from tyro.extras import subcommand_cli_from_dict
 from fp3o.cli.arguments import load_imports
 from fp3o.cli.check_smac import check_smac
 from fp3o.cli.checks import check_algorithm, check_env, doctor
+from fp3o.cli.continue_ import continue_
 from fp3o.cli.evaluate import evaluate
-from fp3o.cli.go_on import continue_
 from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
+from fp3o.cli.output import guarded_output
 from fp3o.cli.render import render
 from fp3o.cli.robustness import robustness
 from fp3o.cli.show import show
-from fp3o.cli.storing import prune, pull, save
+from fp3o.cli.storing import merge, prune, pull, save
 from fp3o.cli.suites import new_suite, snakefile
 from fp3o.cli.sweep import rerun, status
 from fp3o.cli.train import train
 from fp3o.errors import UserError
 from fp3o.runs.atomic import disk_trouble
-from fp3o.runs.interrupt import StoppedEarly
+from fp3o.runs.interrupt import StoppedEarly, stopping_signals
 
 ABOUT = "Reproduce the FP3O paper: train, evaluate and compare its cells. `fp3o --version` says which this is."
 
@@ -53,8 +54,11 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "rerun": rerun,
     "save": save,
     "pull": pull,
+    "merge": merge,
     "prune": prune,
 }
+WORKS = (["train"], ["continue"])
+"""Commands that go on when nobody reads what they say: their exit code tells how the training went."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,10 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     code: int | None
     try:
-        with interruptible():
+        with interruptible(), guarded_output(survives=given[:1] in WORKS):
             load_imports(given)
             code = run(given)
-        sys.stdout.flush()
     except UserError as error:
         print(f"fp3o: {' '.join(str(error).split())}", file=sys.stderr)
         code = 2
@@ -105,7 +108,8 @@ def run(given: Sequence[str]) -> int:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Within this context SIGTERM and Ctrl-C raise StoppedEarly, which ends in one line and exit code 128 + signal."""
+    """Within this context a signal of `stopping_signals` raises StoppedEarly, which ends in one line and exit code
+    128 + signal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -113,7 +117,7 @@ def interruptible() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise StoppedEarly(number)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in stopping_signals()}
     try:
         yield
     finally:

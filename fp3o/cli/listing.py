@@ -8,11 +8,11 @@ from tyro.conf import Positional, arg
 
 from fp3o import config
 from fp3o.cli.arguments import Imports, shown_default
+from fp3o.config.domains import OPTIONS
 from fp3o.config.settings import Settings
-from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
-from fp3o.plugins.registry import ADDED, AddedAlgorithm
+from fp3o.registry import ALGORITHMS, own_settings
 
 Listed = Literal["cells", "tasks", "algorithms", "variants", "settings", "suites"]
 
@@ -46,7 +46,7 @@ def list_names(
     elif what == "tasks":
         lines = [(f"{domain}/{task}",) for domain in config.domains() for task in config.tasks(domain)]
     elif what == "algorithms":
-        lines = [(name, *_plugin(ADDED.algorithms.get(name))) for name in config.algorithms()]
+        lines = [(name, *_plugin(name)) for name in config.algorithms()]
     elif what == "variants":
         lines = [
             (f"{algorithm}-{name}", about)
@@ -60,9 +60,9 @@ def list_names(
             for kind in kinds
             for field, text in zip(declared(kind).values(), meanings(kind).values(), strict=True)
         ]
-        for added in ADDED.algorithms.values():
-            own = ((declared(added.settings)[name], text) for name, text in added.meanings.items())
-            lines += [(field.name, field.allowed, shown_default(field.default), text) for field, text in own]
+        own = [pair for algorithm in config.algorithms() for pair in own_settings(algorithm).values()]
+        lines += [(field.name, field.allowed, shown_default(field.default), text) for field, text in own]
+        lines = list(dict.fromkeys(lines))  # Some settings belong to several algorithms.
     else:
         lines = [(name, str(config.load_suite(name).raw["title"])) for name in config.suite_names()]
     fitting = [line for line in lines if not match or fnmatchcase(line[0], match)]
@@ -74,6 +74,7 @@ def list_names(
     return 0
 
 
-def _plugin(added: AddedAlgorithm | None) -> tuple[str, ...]:
+def _plugin(algorithm: str) -> tuple[str, ...]:
     """Title and file of a plug-in's algorithm; empty for an algorithm of fp3o itself."""
-    return () if added is None else (added.title, f"plug-in {added.file}")
+    entry = ALGORITHMS[algorithm]
+    return (entry.title, f"plug-in {entry.file}") if entry.file else ()

@@ -12,9 +12,9 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 from fp3o import config
 from fp3o.cli.arguments import CELL_HELP, SEEDS_HELP, SUITE_HELP, Imports, Values
 from fp3o.cli.roots import Roots
-from fp3o.config.comments import comment_on
+from fp3o.config.provenance import comment_on
 from fp3o.fields import shown
-from fp3o.plugins.registry import ADDED
+from fp3o.registry import ALGORITHMS, ENVIRONMENTS
 from fp3o.runs import layout
 
 
@@ -82,9 +82,9 @@ def source(origin: config.Origin | None) -> str:
     if origin.label:
         return origin.label
     *names, _ = origin.place
-    if names[0] == "algorithms" and names[1] in ADDED.algorithms:
+    if names[0] == "algorithms" and ALGORITHMS[names[1]].file:
         return f"plug-in {names[1]}"
-    if names[0] == "domains" and names[3:4] and names[3] in ADDED.environments:
+    if names[0] == "domains" and names[3:4] and names[3] in ENVIRONMENTS and ENVIRONMENTS[names[3]].file:
         return f"plug-in {names[3]}"
     words = " ".join(name for name in names if name not in ("domains", "tasks", "algorithms", "settings", "options"))
     said = comment_on(origin.place)

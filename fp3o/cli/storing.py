@@ -1,9 +1,9 @@
-"""`fp3o save`, `fp3o pull` and `fp3o prune`: the runs of the suites under DVC."""
+"""`fp3o save`, `fp3o pull`, `fp3o merge` and `fp3o prune`: the runs of the suites under DVC."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
@@ -11,7 +11,7 @@ from fp3o import config
 from fp3o.errors import unknown
 
 if TYPE_CHECKING:
-    from fp3o.workflow.saved import Outcome
+    from fp3o.runs.store import Outcome
 
 
 def save(
@@ -48,6 +48,25 @@ def pull(
     return report(pulling.pull(cells, under_dvc(suite)))
 
 
+def merge(
+    revision: Annotated[
+        Positional[str], arg(metavar="COMMIT", help="Add the runs that this commit saved; default: resolve conflicts.")
+    ] = "",
+    *,
+    prefer: Annotated[
+        Literal["", "ours", "theirs"], arg(help="Whose runs to take where both sides saved the same run differently.")
+    ] = "",
+) -> int:
+    """Unite the saved runs of both sides, after a git merge that stopped at conflicts in dvc.lock or manifests.
+
+    Refuses only where both sides saved the same run differently; the commit is left to you.
+    """
+    from fp3o.workflow import merging
+
+    config.repository()
+    return report(merging.merge(prefer, revision))
+
+
 def prune(
     *,
     suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
@@ -70,7 +89,7 @@ def prune(
 
 def under_dvc(suite: str) -> tuple[str, ...]:
     """The suite as the only one, or all that are under DVC for ""; UserError for another."""
-    from fp3o.workflow.objects import TRACKED
+    from fp3o.runs.store import TRACKED
 
     if suite and suite not in TRACKED:
         raise unknown("suite", suite, TRACKED, "DVC")

@@ -20,17 +20,25 @@ def status(
     suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
     all_: Annotated[bool, arg(name="all", help="Show every cell, also those wholly done or wholly missing.")] = False,
     verify: Annotated[bool, arg(help="Also check every file of every run here against its checksum.")] = False,
+    remote: Annotated[bool, arg(help="Also ask DVC's remote (or artifacts/) for every saved file.")] = False,
 ) -> int:
     """Show how far a suite has come: done, diverged, resumable, in DVC but not pulled, failed, missing, stale."""
-    from fp3o.workflow.saved import Outcome
-    from fp3o.workflow.status import damaged, examine, lines
+    from fp3o.runs.store import Outcome
+    from fp3o.workflow import guard
+    from fp3o.workflow.status import damaged, examine, lines, not_stored
 
     chosen = config.load_suite(suite)
     text = lines(examine(chosen), all_)
     problems: list[str] = []
+    (problems if verify else text).extend(guard.notices(chosen))
     if verify:
-        count, problems = damaged(chosen.name)
-        text.append(f"{count} runs checked, {len(problems)} damaged")
+        count, found = damaged(chosen.name)
+        text.append(f"{count} runs checked, {len(found)} damaged")
+        problems += found
+    if remote:
+        found = not_stored(chosen.name)
+        text.append("files are missing in the store" if found else "every saved file is in the store")
+        problems += found
     return report(Outcome(text, problems))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,9 +23,9 @@ from fp3o.cli.arguments import (
     find_local_modules,
 )
 from fp3o.cli.roots import Roots
-from fp3o.envs.domains import DOMAINS
-from fp3o.execution import driver
+from fp3o.config.domains import DOMAINS
 from fp3o.execution.allocator import no_garbage_collection
+from fp3o.execution.compute import Compute
 from fp3o.runs import layout
 
 if TYPE_CHECKING:
@@ -183,13 +183,12 @@ def carry_out(
         for line in deviation_lines(plan):
             print(line)
         find_local_modules()
-        if computing.device != "cpu":
-            driver.wake()  # before torch is imported
         with no_garbage_collection():
+            from fp3o.training.callbacks.checkpoints import ExtraCheckpoints
             from fp3o.training.callbacks.progress import Progress
             from fp3o.training.callbacks.tensorboard import TensorBoard
             from fp3o.training.callbacks.timings import Timings
-            from fp3o.training.loop import train as run_training
+            from fp3o.training.run import train as run_training
 
         # In scratch/, not in the run's folder, whose files are versioned: event files are not worth that.
         events = layout.scratch_directory(scratch, plan, numbers).with_name("tensorboard")
@@ -205,19 +204,10 @@ def carry_out(
             print(f"Weights & Biases: group {group}, files in {logs}")
         if watching.timings is not None:
             callbacks.append(Timings(watching.timings))
+        if (keep := keeping.of(plan, roots.scratch)) is not None:
+            callbacks.append(ExtraCheckpoints(keep, plan))
         with Progress.of(plan, numbers) as progress:
-            run_training(
-                plan,
-                numbers,
-                runs,
-                scratch,
-                device=computing.device,
-                mode=computing.path,
-                threads=computing.threads,
-                allow_path_change=computing.allow_path_change,
-                callbacks=[progress, *callbacks],
-                keep=(keep := keeping.of(plan, roots.scratch)),
-            )
+            run_training(plan, numbers, runs, scratch, Compute(**asdict(computing)), [progress, *callbacks])
         if keep is not None:
             print(f"kept: {keep.folder}")
     if replace:

@@ -6,9 +6,20 @@
 The data is in benchmarks/tasks.yaml (hyper-parameters) and benchmarks/suites/ (which cells, which seeds).
 """
 
+from fp3o.config.catalogue import (
+    algorithms,
+    catalogue,
+    checkout,
+    data_root,
+    domains,
+    repository,
+    tasks,
+    variant_settings,
+    variants,
+)
 from fp3o.config.cells import Cell, Row, algorithm_colour, algorithm_title, gpu_mib, memory_mib
 from fp3o.config.differences import Change, changes
-from fp3o.config.resolution import (
+from fp3o.config.resolve import (
     PROTOCOL,
     Origin,
     Plan,
@@ -22,17 +33,6 @@ from fp3o.config.resolution import (
 from fp3o.config.seeds import LARGEST_SEED, SEED_BLOCK, parse_seeds, seed_blocks, seeds_text
 from fp3o.config.settings import Settings
 from fp3o.config.sharings import SHARINGS
-from fp3o.config.sources import (
-    algorithms,
-    catalogue,
-    checkout,
-    data_root,
-    domains,
-    repository,
-    tasks,
-    variant_settings,
-    variants,
-)
 from fp3o.config.suites import Artefact, Suite, load_suite, suite_names
 from fp3o.fields import Scalar
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from fp3o import registry
+from fp3o.config.catalogue import algorithms, catalogue, domains, tasks, variant_settings, variants
 from fp3o.config.sharings import SHARINGS
-from fp3o.config.sources import algorithms, catalogue, domains, tasks, variant_settings, variants
 from fp3o.errors import UserError, unknown
-from fp3o.plugins.registry import ADDED
 
 UNMEASURED_MIB = 4000  # assumed where tasks.yaml has no measurement
 
@@ -29,29 +29,20 @@ class Row(NamedTuple):
 def algorithm_title(label: str) -> str:
     """A label for readers: mappo-10-epochs → MAPPO (10 epochs), fp3o-3-2 → FP3O (3 + 2 epochs)."""
     algorithm, _, variant = label.partition("-")
-    added = ADDED.algorithms.get(algorithm)
-    title = added.title if added else "CoPPO" if algorithm == "coppo" else algorithm.upper()
+    entry = registry.algorithms().get(algorithm)
+    title = entry.title if entry else algorithm.upper()
     if re.fullmatch(r"\d+-\d+", variant):
         return f"{title} ({variant.replace('-', ' + ')} epochs)"
     return f"{title} ({variant.replace('-', ' ')})" if variant else title
 
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; one per algorithm in every figure.
-COLOURS = {
-    "fp3o": "#D55E00",
-    "happo": "#0072B2",
-    "mappo": "#009E73",
-    "ippo": "#CC79A7",
-    "a2po": "#E69F00",
-    "coppo": "#56B4E9",
-}
-
-
 def algorithm_colour(label: str) -> str:
-    """The colour of the label's algorithm; its variants have the same."""
-    algorithm = label.partition("-")[0]
-    added = ADDED.algorithms.get(algorithm)
-    return added.colour if added else COLOURS.get(algorithm, "#555555")
+    """The colour of the label's algorithm in every figure; its variants have the same.
+
+    The package's are Okabe and Ito's, which colour-blind readers can tell apart.
+    """
+    entry = registry.algorithms().get(label.partition("-")[0])
+    return entry.colour if entry else "#555555"
 
 
 @dataclass(frozen=True, order=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fp3o.config.cells import Cell
+from fp3o.config.domains import DOMAINS, OPTIONS
 from fp3o.config.settings import settings_of
-from fp3o.envs.domains import DOMAINS, OPTIONS
 from fp3o.errors import UserError
 from fp3o.fields import declared, shown
 

@@ -1,15 +1,16 @@
-"""Every hyper-parameter of a cell, declared once (see fp3o/fields.py); values per task are in benchmarks/tasks.yaml.
+"""The hyper-parameters that all algorithms read, declared once (see fp3o/fields.py); others are declared with their
+algorithm (fp3o/algorithms), values per task in benchmarks/tasks.yaml.
 
 Imports neither torch nor an environment, so that resolving a thousand cells takes milliseconds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fp3o.fields import Bounds, Follows, read_by
-from fp3o.plugins.registry import ADDED
+from fp3o.fields import Bounds, Declared, declared
+from fp3o.registry import algorithms
 
 FLOAT32 = 1e38  # Greatest magnitude: the networks compute in 32 bits.
 
@@ -17,6 +18,11 @@ FLOAT32 = 1e38  # Greatest magnitude: the networks compute in 32 bits.
 @dataclass(frozen=True)
 class Settings:
     """The resolved hyper-parameters of one cell. Defaults are the paper's MAMuJoCo column (appendix, Tables 4–5)."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Algorithms' own settings are fields of subclasses made at run time."""
 
     total_steps: Annotated[int, Bounds(1, 10**12)] = 10_000_000
     """Environment steps per seed (paper: per task and sharing)."""
@@ -26,14 +32,10 @@ class Settings:
     """Parallel environments per seed, N (paper: rollout threads)."""
     epochs: Annotated[int, Bounds(1, 10_000)] = 5
     """Passes over the rollout per turn (paper: ppo epochs); FP3O: of the independent step."""
-    epochs_dependent: Annotated[int, Bounds(0, 10_000), read_by("fp3o"), Follows("epochs", 1)] = 5
-    """FP3O: passes of the dependent step. Release: as many as the first; 0 = independent step alone."""
     minibatches: Annotated[int, Bounds(1, 1_000_000)] = 32
     """Minibatches per epoch (paper: num mini-batch)."""
     clip: Annotated[float, Bounds(1e-06, 1)] = 0.2
     """PPO clip ε, of the ratio and of the value (paper: ppo-clip)."""
-    clip_others: Annotated[float, Bounds(1e-06, 1), read_by("fp3o", "coppo", "a2po"), Follows("clip", 0.5)] = 0.1
-    """Clip of the product of the other agents' ratios: CoPPO's and double clip's ε₂, A2PO's ε_o (both repos: ε/2)."""
     gamma: Annotated[float, Bounds(0, 1)] = 0.99
     """Discount γ."""
     gae_lambda: Annotated[float, Bounds(0, 1)] = 0.95
@@ -56,8 +58,6 @@ class Settings:
     """Running standardisation of value targets (release: on, called PopArt; paper: silent)."""
     advantage_standardisation: Literal["agent", "joint", "none"] = "agent"
     """Over each agent's samples (release), over all agents' (on-policy), or not at all (CoPPO's code)."""
-    advantage_split: Annotated[Literal["average", "random"], read_by("fp3o")] = "average"
-    """FP3O: Aⁱ = A for all (release; the paper's 1/n falls out of Adam) or n·Dirichlet(1) weights per sample."""
     time_limit_is_terminal: bool = True
     """True: no bootstrap at the time limit (release). False: bootstrap from the last state."""
     hidden_size: Annotated[int, Bounds(2, 4096)] = 64
@@ -68,32 +68,6 @@ class Settings:
     """Recurrent training: steps per chunk from a stored hidden state (data chunk length)."""
     gaussian_std: Literal["sigmoid", "exp"] = "sigmoid"
     """σ = 0.5·sigmoid(ψ) (release, std x coef 1, y coef 0.5) or exp(ψ) (on-policy)."""
-    critic_in_dependent: Annotated[bool, read_by("fp3o")] = True
-    """FP3O: train the critic in the dependent step too (release) or only in the independent one."""
-    double_clip: Annotated[bool, read_by("fp3o")] = False
-    """FP3O: also clip the product of the others' ratios at 1 ± clip_others (paper: FP3O w/ Double)."""
-    intermediate: Annotated[bool, read_by("fp3o")] = True
-    """FP3O: weights from the intermediate policies π_{k+0.5}, frozen (paper). False: clipping only, live ratios."""
-    matching_degree: Annotated[bool, read_by("fp3o")] = False
-    """FP3O: run the dependent step on a copy in any case; log if condition and constraint agree (matching degree)."""
-    agent_order: Annotated[Literal["random", "greedy", "semi-greedy", "fixed"], read_by("happo", "a2po")] = "random"
-    """Sequential algorithms: who learns first. HAPPO random; A2PO semi-greedy."""
-    blocks: Annotated[int, Bounds(0, 1000), read_by("a2po")] = 0
-    """A2PO: number of blocks the order is cut into; 0 = one agent per block."""
-    cumulative_blocks: Annotated[bool, read_by("a2po")] = False
-    """A2PO under shared parameters: stage s trains on the union of blocks 1…s, epochs divided by blocks (its code)."""
-    adaptive_clip: Annotated[Literal["constant", "linear", "product"], read_by("a2po")] = "constant"
-    """A2PO: ε per turn: constant, near-linear in the order (MAMuJoCo, MPE), or from the others' ratios ("rp", SMAC)."""
-    two_stage: Annotated[bool, read_by("a2po")] = False
-    """A2PO: an extra critic-only pass before each pass of actor and critic."""
-    corrected_targets: Annotated[bool, read_by("a2po")] = True
-    """A2PO: critic targets from the corrected advantages too (the released option has no effect by mistake)."""
-    trace: Annotated[bool, read_by("a2po")] = True
-    """A2PO: preceding-agent off-policy correction of the advantage."""
-    joint_gradient: Annotated[bool, read_by("coppo")] = False
-    """CoPPO: gradient through all agents' ratios (authors' code) instead of detached others (default)."""
-    happo_before: Annotated[Literal["turn", "rollout"], read_by("happo")] = "turn"
-    """HAPPO's factor under sharing: against the policy just before the turn (code) or the rollout policy."""
     evaluation_interval: Annotated[int, Bounds(1, 10**12)] = 25
     """Iterations between evaluations (release; the paper's text says every iteration)."""
     evaluation_episodes: Annotated[int, Bounds(1, 100_000)] = 32
@@ -105,5 +79,22 @@ class Settings:
 
 
 def settings_of(algorithm: str) -> type[Settings]:
-    """The class of an algorithm's settings: that of a plug-in may have more."""
-    return ADDED.algorithms[algorithm].settings if algorithm in ADDED.algorithms else Settings
+    """The class of an algorithm's settings: `Settings` with those of its own."""
+    entry = algorithms().get(algorithm)
+    return with_own(Settings, entry.own) if entry and entry.own else Settings
+
+
+_MADE: dict[tuple[type[Any], ...], type[Any]] = {}
+
+
+def with_own(base: type[Settings], *own: type[Any]) -> type[Any]:
+    """A class with the fields of them all; always the same."""
+    if (base, *own) not in _MADE:
+        _MADE[base, *own] = make_dataclass(base.__name__, [], bases=(*own, base), frozen=True)
+    return _MADE[base, *own]
+
+
+def every_field() -> dict[str, Declared]:
+    """The settings of all the package's algorithms."""
+    own = [declared(entry.own) for entry in algorithms().values() if entry.own and not entry.file]
+    return {name: field for fields in (declared(Settings), *own) for name, field in fields.items()}

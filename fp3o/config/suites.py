@@ -12,16 +12,16 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from fp3o.config.catalogue import catalogue, data_root, variant_settings
 from fp3o.config.cells import Cell
-from fp3o.config.resolution import Plan, resolve
+from fp3o.config.resolve import Plan, resolve
 from fp3o.config.saving import Saving
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds
-from fp3o.config.sources import catalogue, data_root, variant_settings
 from fp3o.config.tasks_schema import NAME
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Scalar, shown
-from fp3o.plugins.loading import load_file
+from fp3o.registry import load_file
 
 MOST_CELLS = 20_000  # Of all artefacts together; the paper's have 600.
 EVERY_CELL = "all"

@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from fp3o.config.settings import Settings
+from fp3o import registry
+from fp3o.config.domains import OPTIONS
+from fp3o.config.settings import every_field
 from fp3o.config.sharings import SHARINGS
-from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError, unknown
 from fp3o.fields import Declared, declared, shown
 
@@ -28,6 +29,7 @@ def check_tasks(content: Mapping[str, Any], file: str) -> None:
 class _Check:
     def __init__(self, file: str) -> None:
         self.file = file
+        self.settings = every_field()
 
     def whole(self, content: Mapping[str, Any]) -> None:
         top = self.mapping(content, "", ("domains", "algorithms", "variants"), required=True)
@@ -35,12 +37,10 @@ class _Check:
         tasks = {name: self.domain(name, entry) for name, entry in domains.items()}
         if not tasks:
             raise self.error("domains", "is empty; allowed: one entry or more")
-        algorithms = self.mapping(top["algorithms"], "algorithms")
+        algorithms = self.mapping(top["algorithms"], "algorithms", registry.algorithms())
         for name, entry in algorithms.items():
-            if not re.fullmatch(r"[a-z0-9_]+", name):  # A "-" would begin a variant.
-                raise self.error(f"algorithms/{name[:80]}", "may hold small letters, digits and '_' only")
             self.algorithm(f"algorithms/{name}", entry, tasks)
-        for name, entry in self.mapping(top["variants"], "variants", algorithms).items():
+        for name, entry in self.mapping(top["variants"], "variants", registry.algorithms()).items():
             self.variants(f"variants/{name}", entry)
 
     def domain(self, name: str, entry: object) -> Collection[str]:
@@ -50,35 +50,35 @@ class _Check:
         if not isinstance(own.get("free_tasks", False), bool):
             raise self.error(f"{place}/free_tasks", f"is {shown(own['free_tasks'])}; allowed: true, false")
         self.memory(own, place)
-        self.values(own.get("settings", {}), f"{place}/settings", declared(Settings))
+        self.values(own.get("settings", {}), f"{place}/settings", self.settings)
         self.values(own.get("options", {}), f"{place}/options", declared(OPTIONS[name]))
         if "tasks" not in own:
             raise self.error(place, "has no key 'tasks'")
         tasks = self.mapping(own["tasks"], f"{place}/tasks")
-        both = {**declared(Settings), **declared(OPTIONS[name])}
+        both = {**self.settings, **declared(OPTIONS[name])}
         for task, value in tasks.items():
             here = f"{place}/tasks/{task[:80]}"
             self.name(task, here)
             parts = self.mapping(value, here, ("settings", "options", "sharing", *MEMORY))
             self.memory(parts, here)
-            self.values(parts.get("settings", {}), f"{here}/settings", declared(Settings))
+            self.values(parts.get("settings", {}), f"{here}/settings", self.settings)
             self.values(parts.get("options", {}), f"{here}/options", declared(OPTIONS[name]))
             self.by_name(parts.get("sharing", {}), f"{here}/sharing", SHARINGS, both)
         return tasks
 
     def algorithm(self, place: str, entry: object, tasks: Mapping[str, Collection[str]]) -> None:
         own = self.mapping(entry, place, ("settings", "domains"))
-        self.values(own.get("settings", {}), f"{place}/settings", declared(Settings))
+        self.values(own.get("settings", {}), f"{place}/settings", self.settings)
         for domain, value in self.mapping(own.get("domains", {}), f"{place}/domains", tasks).items():
             here = f"{place}/domains/{domain}"
             parts = self.mapping(value, here, ("settings", "sharing", "tasks"))
-            both = {**declared(Settings), **declared(OPTIONS[domain])}
+            both = {**self.settings, **declared(OPTIONS[domain])}
             self.values(parts.get("settings", {}), f"{here}/settings", both)
             self.by_name(parts.get("sharing", {}), f"{here}/sharing", SHARINGS, both)
             self.by_name(parts.get("tasks", {}), f"{here}/tasks", tasks[domain], both)
 
     def variants(self, place: str, entry: object) -> None:
-        everything = dict(declared(Settings))
+        everything = dict(self.settings)
         for kind in OPTIONS.values():
             everything |= declared(kind)
         for variant, value in self.mapping(entry, place).items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, cast
 
-from fp3o.envs.domains import OPTIONS
+from fp3o.config.domains import OPTIONS
 from fp3o.errors import unknown
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def make(
 ) -> BatchEnv:
     """A batch of `slots` environments of one task.
 
-    threads: CPU threads of the simulator; 0: as many as pay. options: the domain's dataclass of fp3o.envs.options;
+    threads: CPU threads of the simulator; 0: as many as pay. options: the domain's dataclass of fp3o.config.options;
     None: the paper's.
     """
     if domain not in OPTIONS:

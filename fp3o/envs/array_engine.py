@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.domains import REVISIONS
 from fp3o.envs.checks import checked_seeds, checked_slots
-from fp3o.envs.domains import REVISIONS
 from fp3o.envs.draws import uniform_draws
-from fp3o.envs.interface import Bools, Doubles, EnvSpec, Episode, Snapshot, Transition
+from fp3o.envs.interface import BatchEnv, Bools, Doubles, EnvSpec, Episode, Snapshot, Transition
 from fp3o.errors import UserError
 
 # Values of `_ending`: how a slot's episode ended. With auto-reset every slot is always running.
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
     truncated: Bools  # [N]
 
 
-class ArrayEngine(ABC):
+class ArrayEngine(BatchEnv, ABC):
     """A BatchEnv whose game is given by `_begin`, `_advance`, `_look` and `_arrays` of a subclass."""
 
     domain: str
@@ -64,7 +64,7 @@ class ArrayEngine(ABC):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """The game's own mutable arrays, by name."""
 
-    def _restored(self) -> None:  # noqa: B027 (nothing to rebuild is the usual case)
+    def _restored(self) -> None:
         """Called after `_arrays` have been overwritten by a saved state."""
 
     def _uniforms(self, rows: NDArray[np.int64], count: int) -> Doubles:
@@ -156,7 +156,7 @@ class ArrayEngine(ABC):
             "options": asdict(self.options),
         }
 
-    def close(self) -> None:  # noqa: B027 (part of the interface)
+    def close(self) -> None:
         """Nothing to end or free."""
 
 

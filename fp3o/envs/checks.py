@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 
 from fp3o.envs.interface import Seeds
 from fp3o.errors import UserError
+from fp3o.machine import processors
 
 
 def checked_slots(slots: int) -> int:
@@ -19,20 +18,6 @@ def checked_slots(slots: int) -> int:
     if slots < 1:
         raise UserError(f"number of environments is {slots}; allowed: 1 or more")
     return slots
-
-
-_CGROUP_TIME = Path("/sys/fs/cgroup/cpu.max")
-"""In a container: how much of the processors' time it may use, and per how much time; "max": all."""
-
-
-def processors() -> int:
-    """How many processors this process may use; in a container that may use a part of their time, so many."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        time, period = (int(number) for number in _CGROUP_TIME.read_text().split())
-    except (OSError, ValueError):  # no such control group, or "max"
-        return count
-    return max(1, min(count, time // period))
 
 
 def checked_threads(threads: int, slots: int, least: int) -> int:

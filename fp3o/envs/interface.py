@@ -109,7 +109,9 @@ class Transition(NamedTuple):
 
 
 class BatchEnv(Protocol):
-    """N independent environments. On one machine, equal slot seeds and actions give equal bits, whatever N and threads.
+    """Everything the learner asks of a simulator; engines subclass it.
+
+    N independent environments. On one machine, equal slot seeds and actions give equal bits, whatever N and threads.
 
     With auto_reset off, a slot whose episode has ended is frozen: it is not simulated, its snapshot stays, its reward
     is 0, `terminated` and `truncated` are false, and it reports no episode.
@@ -117,6 +119,24 @@ class BatchEnv(Protocol):
 
     spec: EnvSpec
     slots: int
+
+    # Optional parts, with their defaults:
+    own_threads: bool = False
+    """Whether a step runs on threads of its own, so that an evaluation at the same time costs training little."""
+    has_kernels: bool = False
+    """Whether it has numba kernels in its folder, which can be compiled ahead (fp3o/envs/native/ahead.py)."""
+
+    @property
+    def restarts(self) -> int:
+        """How often a simulator died and was started again; run.json mentions it."""
+        return 0
+
+    def bind_output_buffers(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Write what agents see into these arrays, by the names of a `Snapshot`, from now on: saves the caller a copy.
+
+        Others may only read them. An engine that ignores this returns arrays of its own, and the caller copies them.
+        """
+        return
 
     def reset(self, seeds: Seeds) -> Snapshot:
         """Start a new episode in every slot. All randomness of slot i, of later episodes too, comes from seeds[i]."""
@@ -138,13 +158,6 @@ class BatchEnv(Protocol):
 
     def close(self) -> None:
         """End processes and free what the simulator holds."""
-
-
-def show_in(env: object, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Let an engine that is able to write what agents see into these arrays, by the names of a `Snapshot`, from now on,
-    so that nobody has to copy it there. They are the engine's then: others may only read them."""
-    if arrays and hasattr(env, "show_in"):
-        env.show_in(arrays)
 
 
 def slot_seeds(seed: int, stream: str, slots: int, iteration: int = 0) -> Seeds:

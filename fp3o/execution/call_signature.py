@@ -1,4 +1,4 @@
-"""What a function is called with, seen as the tensors that a program for it reads."""
+"""The arguments of a call as the tensors that a program for it reads."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 
-class Inputs:
-    """The tensors that a call of a function reads, each once. Made at every call, so it has to be quick."""
+class CallSignature:
+    """The tensors that a call of a function reads, each once. Made at every call, so it has to be fast."""
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self.function = function
@@ -34,7 +34,6 @@ class Inputs:
                 self.tensors.append(leaf)
             places.append((numbers[id(leaf)],))
         self._places = places
-        self.traits = getattr(self.object, "traits", None)
         self.key = (tuple(nesting), tuple(map(repr, places)), tuple(map(kind, self.tensors)))
 
     def call(self, *tensors: Tensor) -> Any:
@@ -43,11 +42,7 @@ class Inputs:
         held, arguments = pytree.tree_unflatten(leaves, pytree.tree_structure(self._all))
         if self.object is None:
             return self.function(*arguments)
-        if self.traits is None:
-            there = copy.copy(self.object)
-        else:
-            there = object.__new__(type(self.object))
-            vars(there).update({name: getattr(self.object, name) for name in self.traits})
+        there = copy.copy(self.object)
         vars(there).update(held)
         return self.function.__func__(there, *arguments)  # type: ignore[attr-defined]
 

@@ -46,7 +46,7 @@ def capture(
     return graph, result
 
 
-def beside(
+def run_concurrently(
     stream: torch.cuda.Stream | None, first: Callable[[], Result], second: Callable[[], Second]
 ) -> tuple[Result, Second]:
     """The results of two functions that do not depend on each other; with a stream, on which the second runs, the GPU
@@ -74,7 +74,7 @@ class Replayed:
             inputs = tuple(x.clone() for x in tensors)
             self._captured = (inputs, *capture(lambda: self._function(*inputs), lambda: None))
         inputs, graph, result = self._captured
-        for kept, given in zip(inputs, tensors, strict=True):
-            kept.copy_(given)
+        for own, given in zip(inputs, tensors, strict=True):
+            own.copy_(given)
         graph.replay()
         return result

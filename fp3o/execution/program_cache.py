@@ -1,4 +1,4 @@
-"""Where compiled programs are kept, for all processes of a machine; one of them makes a program, the others wait."""
+"""The cache of compiled programs, which all processes of a user share; one compiles a program, the others wait."""
 
 from __future__ import annotations
 
@@ -6,41 +6,40 @@ import functools
 import hashlib
 import importlib
 import os
-import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
-from fp3o import caches
+from fp3o import caches, machine
 
 OURS = "programs-"
 CHOSEN, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"  # the compilers' own variables
 
 
 @dataclass
-class Work:
-    """Counts the programs of this process, to show progress."""
+class CompileProgress:
+    """Counts the programs of this process."""
 
     programs: int = 0
     """Compiled or loaded so far."""
-    tell: Callable[[int], None] | None = None
+    report: Callable[[int], None] | None = None
     """Called with the number of a program before it is compiled or loaded."""
 
 
-WORK = Work()
+PROGRESS = CompileProgress()
 
 
 @functools.cache
 def cache_folder() -> Path | None:
     """The cache folder, which is also set for torch's compilers; None where nothing can be written."""
     chosen = os.environ.get(CHOSEN)
-    folder = Path(chosen) if chosen else caches.folder_for(Path(__file__).parent, OURS + digest(machine()))
+    name = OURS + digest(f"{torch.__version__}\n{machine.processor_model()}")  # machines may share a home folder
+    folder = Path(chosen) if chosen else caches.folder_for(name)
     if folder is not None:
         os.environ[CHOSEN] = str(folder)
         # Where torch puts it as well, but only once it compiles: a process that loads all its programs would miss what
@@ -49,47 +48,29 @@ def cache_folder() -> Path | None:
     return folder
 
 
-def machine() -> str:
-    """Identifies the processor: programs are compiled for it, and machines of several types may share the folder."""
-    described = Path("/proc/cpuinfo")
-    lines = described.read_text().splitlines() if described.exists() else [platform.processor()]
-    names = ("model name", "flags", "Features", "CPU implementer", "CPU part")
-    return "\n".join((torch.__version__, platform.machine(), *sorted({x for x in lines if x.startswith(names)})))
-
-
 def digest(text: str) -> str:
-    """Short, for names of files."""
+    """Short, for file names."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @contextmanager
-def making(key: str, wait: bool = True) -> Iterator[Path | None]:
-    """Compile or load the program with this key inside, once for several processes. Yields the cache folder.
-
-    wait: for another process that is doing so; otherwise `caches.Busy` is raised.
-    """
-    if wait:
-        tell()
+def compile_lock(key: str) -> Iterator[Path | None]:
+    """Inside, compile or load the program with this key; other processes that need it wait. Yields the cache folder."""
+    PROGRESS.programs += 1
+    if PROGRESS.report is not None:
+        PROGRESS.report(PROGRESS.programs)
     folder = cache_folder()
-    with nullcontext() if folder is None else caches.making(folder / "locks" / digest(key), wait):
-        if not wait:
-            tell()
+    with nullcontext() if folder is None else caches.making(folder / "locks" / digest(key)):
         yield folder
 
 
-def tell() -> None:
-    """One more program is about to be compiled or loaded."""
-    WORK.programs += 1
-    if WORK.tell is not None:
-        WORK.tell(WORK.programs)
-
-
 def conditions(tensors: list[Tensor]) -> tuple[Any, ...]:
-    """What a program depends on beside what it computes: processor and GPU, and how torch is set to compile."""
+    """What a program depends on besides what it computes: processor and GPU, and how torch is set to compile."""
     importlib.import_module("torch._inductor.compile_fx")
     inductor: Any = torch._inductor
     return (
-        machine(),
+        torch.__version__,
+        machine.processor_model(),
         torch.backends.cpu.get_cpu_capability(),  # which ATEN_CPU_CAPABILITY changes
         sorted({torch.cuda.get_device_name(x.device) for x in tensors if x.is_cuda}),
         torch.get_num_threads(),
@@ -97,21 +78,3 @@ def conditions(tensors: list[Tensor]) -> tuple[Any, ...]:
         torch.are_deterministic_algorithms_enabled(),
         inductor.config.save_config_portable(),
     )
-
-
-# Kernels are not chosen by timing them: that takes seconds, and sums in another order would differ in the last bits
-# from one machine to the next. Nor named after all they do: Triton shortens the files of names above 150 letters, torch
-# does not find them, and a C compiler runs for each such kernel (10 of HalfCheetah's 55, 2.3 s in all).
-SETTINGS = {"deterministic": True, "triton.autotune_pointwise": False, "triton.descriptive_names": False}
-
-
-def load(kept: Path) -> Callable[..., Any]:
-    importlib.import_module("torch._inductor.compile_fx")
-    inductor: Any = torch._inductor
-    with inductor.config.patch(SETTINGS):
-        return cast(Callable[..., Any], inductor.CompiledArtifact.load(path=str(kept)))
-
-
-def nested(run: Callable[..., Any], outputs: pytree.TreeSpec) -> Callable[..., Any]:
-    """The program with its outputs nested like this."""
-    return lambda *tensors: pytree.tree_unflatten(run(*tensors), outputs)

@@ -1,13 +1,12 @@
-"""One gradient step of all replicas on a minibatch, in functions of tensors: `count`, then `actor_gradients` and
-`critic_gradients`, then `apply`.
-
-They run eagerly, compiled, or captured in a CUDA graph. Turns differ in data only, except for what `Kind` lists.
+"""One gradient step of all replicas on a minibatch, in functions of tensors: `loss_weights`, then `actor_gradients` and
+`critic_gradients`, then `apply`. Turns differ in data only, except for what `StepVariant` lists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,12 +22,8 @@ from fp3o.networks.critic import Critic
 from fp3o.networks.sharing import Sharing
 from fp3o.networks.stacked import collect
 
-Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
-First = TypeVar("First")
-Second = TypeVar("Second")
 
-
-class Crew(NamedTuple):
+class TurnAgents(NamedTuple):
     """The K agents that take part in a turn: their parameter rows, and which of them learn."""
 
     agents: Tensor  # [R, K] agent numbers
@@ -49,7 +44,7 @@ class TurnData(NamedTuple):
 
     rollout: Rollout
     samples: Tensor  # [R·T·N·A, fields] packed `Samples`
-    crew: Crew
+    members: TurnAgents
 
 
 class LossWeights(NamedTuple):
@@ -96,8 +91,8 @@ class StepStatistics(NamedTuple):
     critic_norm: Tensor  # [R, trunks]
 
 
-class Kind(NamedTuple):
-    """Compilation key: turns with equal `Kind` share one compiled step."""
+class StepVariant(NamedTuple):
+    """What is fixed in the code of a step: turns that agree in it run the same operations."""
 
     clip: Literal["own", "product", "joint"]
     clip_others: float | None
@@ -106,25 +101,21 @@ class Kind(NamedTuple):
     """Whether the turn's agents are 0 … A − 1; if each has a row of its own, no parameters need to be gathered."""
 
 
-Step = Callable[[Tensor], StepStatistics]
+class Steps(Protocol):
+    """Takes the gradient steps of a learner: `Stepper` itself, or a faster form of it (fp3o/execution/steps.py)."""
+
+    def begin(self, turn: TurnData, variant: StepVariant) -> Callable[[Tensor], StepStatistics]:
+        """The step function of a turn; its argument is the rows of a minibatch."""
+
+    def repeated(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """The same function of tensors whose shapes never change; its result may be overwritten by the next call."""
 
 
 class Stepper:
     """Takes gradient steps, which change its `LearnerState` in place."""
 
-    traits = ("actor", "critic", "settings", "head_lr", "_identity_trunk", "_identity_head")
-    """Attributes beside tensors that compiled methods use; they do not see others."""
-    one_program = True
-    """Whether a step without slices is compiled as one program: calling four takes longer."""
-
     def __init__(
-        self,
-        actor: Actor,
-        critic: Critic,
-        settings: Settings,
-        initial: Parameters,
-        device: torch.device,
-        compiler: Compiler,
+        self, actor: Actor, critic: Critic, settings: Settings, initial: Parameters, device: torch.device
     ) -> None:
         self.actor, self.critic, self.settings, self.device = actor, critic, settings, device
         sharing = actor.sharing
@@ -140,45 +131,15 @@ class Stepper:
         self._identity_head = sharing.head == tuple(range(sharing.agents))
         # Sums over the steps of a replica: the statistics, then the number of steps of its actor and of its critic.
         self.totals = torch.zeros(replicas, len(StepStatistics._fields) + 2, device=device)
-        self._whole: Callable[..., StepStatistics] = compiler(self.whole)
-        self._count = compiler(self.count)
-        self._actor_gradients, self._critic_gradients = compiler(self.actor_gradients), compiler(self.critic_gradients)
-        self._apply: Callable[..., StepStatistics] = compiler(self.apply)
 
-    def begin(self, turn: TurnData, kind: Kind) -> Step:
-        """The step function of a turn; its argument is the rows of a minibatch."""
-
-        def step(rows: Tensor) -> StepStatistics:
-            return self.step(turn, kind, rows)
-
-        return step
+    def begin(self, turn: TurnData, variant: StepVariant) -> Callable[[Tensor], StepStatistics]:
+        return partial(self.step, turn, variant)
 
     def repeated(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        """The same function of tensors whose shapes never change; its result may be overwritten by the next call."""
         return function
 
-    def step(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
-        """One gradient step on the samples at `rows` [R, K, units, L], computed in slices to save memory."""
-        units = self.slice_units(rows)
-        if self.one_program and units >= rows.shape[2]:
-            return self._whole(turn, kind, rows)
-        weights = self._count(turn, kind, rows)
-        parts = rows.split(units, 2)
-        actor, critic = self.beside(
-            lambda: _added([self._actor_gradients(turn, kind, weights, part) for part in parts]),
-            lambda: _added([self._critic_gradients(turn, kind, weights, part) for part in parts]),
-        )
-        return self._apply(actor, critic, turn.crew, kind)
-
-    def beside(self, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-        """The results of two functions that do not depend on each other."""
-        return first(), second()
-
-    def whole(self, turn: TurnData, kind: Kind, rows: Tensor) -> StepStatistics:
-        """A step without slices."""
-        weights = self.count(turn, kind, rows)
-        actor = self.actor_gradients(turn, kind, weights, rows)
-        return self.apply(actor, self.critic_gradients(turn, kind, weights, rows), turn.crew, kind)
+    def step(self, turn: TurnData, variant: StepVariant, rows: Tensor) -> StepStatistics:
+        return take_step(self, turn, variant, rows)
 
     def slice_units(self, rows: Tensor) -> int:
         """Units per slice. From the setting `slice_rows` alone, so that results do not depend on the machine."""
@@ -187,31 +148,31 @@ class Stepper:
         return units if limit == 0 else max(1, min(units, limit // (agents * length)))
 
     @torch.no_grad()
-    def count(self, turn: TurnData, kind: Kind, rows: Tensor) -> LossWeights:
+    def loss_weights(self, turn: TurnData, variant: StepVariant, rows: Tensor) -> LossWeights:
         """Update the value normaliser with this minibatch's targets; returns the loss weights."""
-        crew = turn.crew
+        members = turn.members
         returns, alive = unpack_targets(turn.samples, rows)
-        owned = crew.trunk_members.sum(1).clamp(min=1) * returns.shape[2]  # [R, trunks] samples per critic
-        mean, std = torch.zeros_like(crew.learns), torch.ones_like(crew.learns)
+        owned = members.trunk_members.sum(1).clamp(min=1) * returns.shape[2]  # [R, trunks] samples per critic
+        mean, std = torch.zeros_like(members.learns), torch.ones_like(members.learns)
         if self.settings.value_normalisation:
-            if kind.learn != "actor":
+            if variant.learn != "actor":
                 moments = torch.stack((returns.sum(-1), (returns**2).sum(-1)), 1)  # [R, 2, K]
-                pooled = torch.bmm(moments, crew.trunk_members) / owned[:, None]
-                moves = crew.rows & self.running[:, None] & pooled.isfinite().all(1)
+                pooled = torch.bmm(moments, members.trunk_members) / owned[:, None]
+                moves = members.rows & self.running[:, None] & pooled.isfinite().all(1)
                 self.normaliser.update_(pooled[:, 0], pooled[:, 1], moves)
-            mean, std = (x.gather(1, crew.trunk) for x in self.normaliser.statistics())
+            mean, std = (x.gather(1, members.trunk) for x in self.normaliser.statistics())
         # The policy loss is a mean over the alive samples of a head, averaged over a trunk's heads, summed over trunks.
-        per_head = torch.bmm(alive.sum(-1)[:, None], crew.head_members)[:, 0].clamp(min=1)  # [R, heads]
-        heads = (crew.head_members.sum(1) > 0).float() @ self.head_trunk  # [R, trunks] heads that learn
-        policy = crew.learns / (per_head.gather(1, crew.head) * heads.gather(1, crew.trunk).clamp(min=1))
+        per_head = torch.bmm(alive.sum(-1)[:, None], members.head_members)[:, 0].clamp(min=1)  # [R, heads]
+        heads = (members.head_members.sum(1) > 0).float() @ self.head_trunk  # [R, trunks] heads that learn
+        policy = members.learns / (per_head.gather(1, members.head) * heads.gather(1, members.trunk).clamp(min=1))
         sample = torch.full_like(policy, 1 / returns.shape[2])
-        return LossWeights(policy, crew.learns / owned.gather(1, crew.trunk), sample, mean, std)
+        return LossWeights(policy, members.learns / owned.gather(1, members.trunk), sample, mean, std)
 
-    def actor_gradients(self, turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor) -> ActorSums:
+    def actor_gradients(self, turn: TurnData, variant: StepVariant, weights: LossWeights, rows: Tensor) -> ActorSums:
         """Gradients of the actors' parameters and the parts of their loss, for the samples of one slice."""
-        owners, sharing = self.owners(turn.crew, kind), self.actor.sharing
+        owners, sharing = self.owners(turn.members, variant), self.actor.sharing
         named = self.actor.rows(self.parameters.trunk, self.parameters.head, owners)
-        loss, *pieces = self.actor_loss(named, turn, kind, weights, rows)
+        loss, *pieces = self.actor_loss(named, turn, variant, weights, rows)
         gradients, trunks = _gradients(loss, named), len(self.actor.trunk_layout.entries)
         trunk = self.actor.trunk_layout.joined(gradients[:trunks])
         head = self.actor.head_layout.joined(gradients[trunks:])
@@ -219,24 +180,24 @@ class Stepper:
             collect(trunk, owners.trunk, sharing.trunks), collect(head, owners.head, sharing.heads), *pieces
         )
 
-    def critic_gradients(self, turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor) -> CriticSums:
+    def critic_gradients(self, turn: TurnData, variant: StepVariant, weights: LossWeights, rows: Tensor) -> CriticSums:
         """Likewise of the critics'."""
-        owners = self.owners(turn.crew, kind).trunk
+        owners = self.owners(turn.members, variant).trunk
         named = self.critic.rows(self.parameters.critic, owners)
-        loss, value = self.critic_loss(named, turn, kind, weights, rows)
+        loss, value = self.critic_loss(named, turn, variant, weights, rows)
         joined = self.critic.layout.joined(_gradients(loss, named))
         return CriticSums(collect(joined, owners, self.actor.sharing.trunks), value)
 
     def actor_loss(
-        self, actor: dict[str, Tensor], turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor
+        self, actor: dict[str, Tensor], turn: TurnData, variant: StepVariant, weights: LossWeights, rows: Tensor
     ) -> tuple[Tensor, ...]:
         """The sum of all replicas' losses (no parameter occurs in two of them), then the fields of `ActorSums` from
         `policy` on."""
-        rollout, crew = turn.rollout, turn.crew
-        if kind.learn == "critic":
+        rollout, members = turn.rollout, turn.members
+        if variant.learn == "critic":
             none, *pieces = (torch.zeros_like(weights.policy) for _ in range(5))
             return none.sum(), *pieces
-        sample, epsilon = unpack(turn.samples, rows), crew.clip_range[:, :, None, None]
+        sample, epsilon = unpack(turn.samples, rows), members.clip_range[:, :, None, None]
         distribution, _ = self.actor.distribution(
             self.actor.layers(actor),
             pick(rollout.observation, rows),
@@ -244,12 +205,12 @@ class Stepper:
             pick_first(rollout.hidden_actor, rows),
             sample.keep,
         )
-        log_prob = self.actor.log_prob(distribution, pick(rollout.action, rows), crew.used)
+        log_prob = self.actor.log_prob(distribution, pick(rollout.action, rows), members.used)
         log_ratio = log_prob - sample.log_prob
-        surrogate = _surrogate(kind, log_ratio, sample.weight, sample.advantage, crew.others, epsilon)
+        surrogate = _surrogate(variant, log_ratio, sample.weight, sample.advantage, members.others, epsilon)
         alive = sample.alive * weights.policy[:, :, None, None]
         policy = -(alive * surrogate).flatten(2).sum(-1)
-        entropy = (alive * self.actor.entropy(distribution, crew.used)).flatten(2).sum(-1)
+        entropy = (alive * self.actor.entropy(distribution, members.used)).flatten(2).sum(-1)
         ratio = log_ratio.detach().exp()
         mean_ratio = weights.sample * ratio.flatten(2).sum(-1)
         outside = weights.sample * ((ratio - 1).abs() > epsilon).float().flatten(2).sum(-1)
@@ -257,10 +218,10 @@ class Stepper:
         return loss, policy.detach(), entropy.detach(), mean_ratio, outside
 
     def critic_loss(
-        self, critic: dict[str, Tensor], turn: TurnData, kind: Kind, weights: LossWeights, rows: Tensor
+        self, critic: dict[str, Tensor], turn: TurnData, variant: StepVariant, weights: LossWeights, rows: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The sum of all replicas' losses, then the loss of each agent."""
-        if kind.learn == "actor":
+        if variant.learn == "actor":
             zeros = torch.zeros_like(weights.value)
             return zeros.sum(), zeros
         rollout, sample = turn.rollout, unpack(turn.samples, rows)
@@ -272,7 +233,7 @@ class Stepper:
         return value.sum(), value.detach()
 
     @torch.no_grad()
-    def apply(self, actor: ActorSums, critic: CriticSums, crew: Crew, kind: Kind) -> StepStatistics:
+    def apply(self, actor: ActorSums, critic: CriticSums, members: TurnAgents, variant: StepVariant) -> StepStatistics:
         """Clip gradient norms per trunk owner and take an Adam step, except in replicas with numbers that are not
         finite: they have diverged and no longer change."""
         settings, eps = self.settings, self.settings.adam_eps
@@ -283,28 +244,51 @@ class Stepper:
         statistics = StepStatistics(
             actor.policy, actor.entropy, critic.value, actor.ratio, actor.clipped, actor_norm, critic_norm
         )
-        columns, took = summary(statistics, crew), crew.rows.any(1)
+        columns, took = summary(statistics, members), members.rows.any(1)
         self.running.logical_and_(columns.isfinite().all(1) | ~took)
-        rows = crew.rows & self.running[:, None]
-        if kind.learn != "critic":
+        rows = members.rows & self.running[:, None]
+        if variant.learn != "critic":
             factor = clip_factor(actor_norm, settings.gradient_clip)
             head_factor = (factor[:, None] * self.head_trunk).sum(-1)
-            head_rows = crew.head_rows & self.running[:, None]
+            head_rows = members.head_rows & self.running[:, None]
             adam_(self.parameters.trunk, trunk * factor[..., None], self.moments.trunk, settings.actor_lr, eps, rows)
             adam_(self.parameters.head, head * head_factor[..., None], self.moments.head, self.head_lr, eps, head_rows)
-        if kind.learn != "actor":
+        if variant.learn != "actor":
             gradient = gradient * clip_factor(critic_norm, settings.gradient_clip)[..., None]
             adam_(self.parameters.critic, gradient, self.moments.critic, settings.critic_lr, eps, rows)
-        parts = torch.stack((took & (kind.learn != "critic"), took & (kind.learn != "actor")), 1)
+        parts = torch.stack((took & (variant.learn != "critic"), took & (variant.learn != "actor")), 1)
         self.totals.add_(torch.where(took[:, None], torch.cat((columns, parts.float()), 1), 0.0))
         return statistics
 
-    def owners(self, crew: Crew, kind: Kind) -> Owners:
-        """Parameter rows of the turn's agents; None where nothing needs to be gathered (see `Kind.in_order`)."""
+    def owners(self, members: TurnAgents, variant: StepVariant) -> Owners:
+        """Parameter rows of the turn's agents; None where nothing needs to be gathered (see `StepVariant.in_order`)."""
         return Owners(
-            None if kind.in_order and self._identity_trunk else crew.trunk,
-            None if kind.in_order and self._identity_head else crew.head,
+            None if variant.in_order and self._identity_trunk else members.trunk,
+            None if variant.in_order and self._identity_head else members.head,
         )
+
+
+def take_step(
+    stepper: Any,
+    turn: TurnData,
+    variant: StepVariant,
+    rows: Tensor,
+    both: Callable[..., Any] = lambda first, second: (first(), second()),
+) -> StepStatistics:
+    """One gradient step on the samples at `rows` [R, K, units, L], computed in slices to save memory.
+
+    stepper: a `Stepper`, or an object with other forms of its methods. both: returns the results of two functions that
+    do not depend on each other.
+    """
+    weights = stepper.loss_weights(turn, variant, rows)
+    units = stepper.slice_units(rows)
+    parts = rows.split(units, 2) if units < rows.shape[2] else (rows,)
+    actor, critic = both(
+        lambda: _added([stepper.actor_gradients(turn, variant, weights, part) for part in parts]),
+        lambda: _added([stepper.critic_gradients(turn, variant, weights, part) for part in parts]),
+    )
+    statistics: StepStatistics = stepper.apply(actor, critic, turn.members, variant)
+    return statistics
 
 
 def _gradients(loss: Tensor, named: dict[str, Tensor]) -> tuple[Tensor, ...]:
@@ -321,21 +305,21 @@ def _added(parts: list[Sums]) -> Sums:
     return type(first)(*(torch.stack(x).sum(0) for x in zip(*parts, strict=True))) if more else first
 
 
-def summary(statistics: StepStatistics, crew: Crew) -> Tensor:
+def summary(statistics: StepStatistics, members: TurnAgents) -> Tensor:
     """The statistics of each replica, [R, 7]: means over owners that learn or, for ratios, over agents that learn."""
-    owners = (crew.trunk_members.sum(1) > 0).sum(1).clamp(min=1)  # [R]
-    agents = crew.learns.sum(1).clamp(min=1)
+    owners = (members.trunk_members.sum(1) > 0).sum(1).clamp(min=1)  # [R]
+    agents = members.learns.sum(1).clamp(min=1)
     per_agent = ("ratio", "clipped")
     return torch.stack(
         [
-            (x * crew.learns).sum(1) / agents if name in per_agent else x.sum(1) / owners
+            (x * members.learns).sum(1) / agents if name in per_agent else x.sum(1) / owners
             for name, x in statistics._asdict().items()
         ],
         1,
     )
 
 
-def make_crew(
+def turn_agents(
     sharing: Sharing,
     used: Tensor | None,
     agents: Tensor,
@@ -343,8 +327,8 @@ def make_crew(
     go: Tensor | None,
     clip_range: Tensor,
     others: Tensor | None,
-) -> Crew:
-    """The crew of agents [R, K]; used [A, d]: action dimensions that exist; the other arguments as in `Turn`."""
+) -> TurnAgents:
+    """Agents [R, K] with their parameter rows. used [A, d]: action dimensions that exist; the others as in `Turn`."""
     device = agents.device
     learns = torch.ones_like(agents, dtype=torch.bool) if learners is None else learners
     trunk = torch.tensor(sharing.trunk, device=device)[agents]
@@ -355,7 +339,7 @@ def make_crew(
     ]
     going = torch.ones(len(agents), dtype=torch.bool, device=device) if go is None else go
     trunk_members, head_members = members
-    return Crew(
+    return TurnAgents(
         agents=agents,
         learns=learns.float(),
         trunk=trunk,
@@ -371,14 +355,14 @@ def make_crew(
 
 
 def _surrogate(
-    kind: Kind, log_ratio: Tensor, weight: Tensor, advantage: Tensor, others: Tensor | None, epsilon: Tensor
+    variant: StepVariant, log_ratio: Tensor, weight: Tensor, advantage: Tensor, others: Tensor | None, epsilon: Tensor
 ) -> Tensor:
     if others is not None:
-        if kind.clip == "joint":
-            assert kind.clip_others is not None
-            return coppo_joint(log_ratio, others, advantage, epsilon, kind.clip_others)
+        if variant.clip == "joint":
+            assert variant.clip_others is not None
+            return coppo_joint(log_ratio, others, advantage, epsilon, variant.clip_others)
         weight = product_of(log_ratio.detach(), others)
-        if kind.clip_others is not None:
-            weight = clip(weight, kind.clip_others)
-    objective = clipped if kind.clip == "own" else clipped_product
+        if variant.clip_others is not None:
+            weight = clip(weight, variant.clip_others)
+    objective = clipped if variant.clip == "own" else clipped_product
     return objective(log_ratio.exp(), weight, advantage, epsilon)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fp3o.algorithms import ALGORITHMS
+from fp3o.algorithms import ALGORITHMS, turns_of
 from fp3o.algorithms.advantage import gae, standardise
 from fp3o.algorithms.turns import Context, Rollout, Turn
 from fp3o.config.settings import Settings
@@ -20,15 +20,7 @@ from fp3o.envs.interface import EnvSpec
 from fp3o.learner.randomness import Draws, generator
 from fp3o.learner.samples import agent_rows, pack, pick, pick_available, pick_first, unit_rows
 from fp3o.learner.state import Parameters, clone, overwrite
-from fp3o.learner.step import (
-    Compiler,
-    Crew,
-    Kind,
-    Stepper,
-    StepStatistics,
-    TurnData,
-    make_crew,
-)
+from fp3o.learner.step import Stepper, Steps, StepStatistics, StepVariant, TurnAgents, TurnData, turn_agents
 from fp3o.networks.actor import Actor, Distribution
 from fp3o.networks.critic import Critic
 from fp3o.networks.sharing import Sharing
@@ -66,18 +58,18 @@ class Learner:
         settings: Settings,
         initial: Parameters,
         device: torch.device | str = "cpu",
-        compiler: Compiler = lambda function: function,
-        stepper: type[Stepper] = Stepper,
+        wrap: Callable[[Stepper], Steps] = lambda stepper: stepper,
     ) -> None:
-        """compiler: for gradient steps. Everything else is done a few times per iteration and would not repay it."""
+        """wrap: gives a faster form of the same steps. All else is done a few times per iteration."""
         self.spec, self.sharing, self.settings = spec, sharing, settings
-        self.turns, self.critic_input = ALGORITHMS[algorithm]
+        self.turns, self.critic_input = turns_of(algorithm), ALGORITHMS[algorithm].critic_input
         self.device = torch.device(device)
         actor, critic = networks(spec, sharing, algorithm, settings)
         self.actor, self.critic = actor, critic
-        self.stepper = stepper(actor, critic, settings, initial, self.device, compiler)
+        self.stepper = Stepper(actor, critic, settings, initial, self.device)
+        self.steps = wrap(self.stepper)
         self.replicas = initial.trunk.shape[0]
-        self._gae = self.stepper.repeated(partial(gae, gamma=settings.gamma, gae_lambda=settings.gae_lambda))
+        self._gae = self.steps.repeated(partial(gae, gamma=settings.gamma, gae_lambda=settings.gae_lambda))
         self.on_step: Callable[[Turn, StepStatistics], None] | None = None
         self._log_ratio: Tensor | None = None
 
@@ -169,20 +161,21 @@ class Learner:
 
     def _take(self, context: Context, turn: Turn, number: int, units: Tensor, draws: Draws) -> None:
         """Take all minibatch steps of a turn; number: of the turn within the iteration."""
-        crew, kind = self.crew(turn), Kind(turn.clip, turn.clip_others, turn.learn, turn.agents is None)
-        step = self.stepper.begin(TurnData(context.rollout, pack(context, turn), crew), kind)
-        count, batches = crew.agents.shape[1], self.settings.minibatches
+        members = self.members(turn)
+        variant = StepVariant(turn.clip, turn.clip_others, turn.learn, turn.agents is None)
+        step = self.steps.begin(TurnData(context.rollout, pack(context, turn), members), variant)
+        count, batches = members.agents.shape[1], self.settings.minibatches
         shared = turn.others is not None  # products of current ratios need the same samples of all agents
         for epoch in range(turn.epochs):
             order = draws.permutations(number, epoch, 1 if shared else count, len(units))
-            rows = agent_rows(context.rollout, crew.agents, units, order.to(self.device).expand(-1, count, -1))
+            rows = agent_rows(context.rollout, members.agents, units, order.to(self.device).expand(-1, count, -1))
             for part in rows.split(len(units) // batches, 2)[:batches]:
                 statistics = step(part)
                 if self.on_step is not None:
                     self.on_step(turn, statistics)
         self._log_ratio = None
 
-    def crew(self, turn: Turn) -> Crew:
+    def members(self, turn: Turn) -> TurnAgents:
         """The agents that take part in a turn, with defaults filled in."""
         agents = turn.agents
         if agents is None:
@@ -190,12 +183,12 @@ class Learner:
         clip_range = turn.clip_range
         if clip_range is None:
             clip_range = torch.full(agents.shape, self.settings.clip, device=self.device)
-        return make_crew(self.sharing, self.used(), agents, turn.learners, turn.go, clip_range, turn.others)
+        return turn_agents(self.sharing, self.used(), agents, turn.learners, turn.go, clip_range, turn.others)
 
     @cached_property
-    def _everyone(self) -> Crew:
-        """The crew of all agents. Kept: making it copies to the device, for which the CPU would wait."""
-        return self.crew(Turn(1))
+    def _everyone(self) -> TurnAgents:
+        """All agents. Cached: making it copies to the device, for which the CPU would wait."""
+        return self.members(Turn(1))
 
     def std(self) -> Tensor | None:
         """Current σ of every agent, [R, 1, 1, A, d]; None for categorical actions."""
@@ -216,10 +209,10 @@ class Learner:
         """Compute and keep the log ratios of the whole rollout; returns the exact KL(π ‖ π_k), mean over samples [R,
         A]."""
         everyone = self._everyone
-        kind = Kind("own", None, "actor", True)
+        variant = StepVariant("own", None, "actor", True)
         units = unit_rows(rollout, self.settings)
         trunks, heads, _ = self.stepper.parameters
-        layers = self.actor.layers(self.actor.rows(trunks, heads, self.stepper.owners(everyone, kind)))
+        layers = self.actor.layers(self.actor.rows(trunks, heads, self.stepper.owners(everyone, variant)))
         ratios, divergences = [], []
         every = agent_rows(rollout, everyone.agents, units, None)
         for rows in every.split(min(max(1, EVALUATION_ROWS // units.shape[1]), self.stepper.slice_units(every)), 2):
@@ -233,7 +226,7 @@ class Learner:
 
     @torch.no_grad()
     def compare(
-        self, layers: dict[str, Tensor], rollout: Rollout, crew: Crew, old_std: Tensor | None, rows: Tensor
+        self, layers: dict[str, Tensor], rollout: Rollout, members: TurnAgents, old_std: Tensor | None, rows: Tensor
     ) -> tuple[Tensor, Tensor]:
         """log π/π_k of the actions at `rows`, and KL(π ‖ π_k), [R, K, units, L] each; old_std: σ of π_k."""
         keep = pick(rollout.keep[..., None, None].expand(*rollout.log_prob.shape, 1), rows)[..., 0]
@@ -244,10 +237,10 @@ class Learner:
             pick_first(rollout.hidden_actor, rows),
             keep,
         )
-        log_prob = self.actor.log_prob(new, pick(rollout.action, rows), crew.used)
+        log_prob = self.actor.log_prob(new, pick(rollout.action, rows), members.used)
         location = pick(rollout.location, rows)
         before = Distribution(location, None if old_std is None else old_std.movedim(3, 1).expand_as(location))
-        return log_prob - pick(rollout.log_prob[..., None], rows)[..., 0], self.actor.kl(new, before, crew.used)
+        return log_prob - pick(rollout.log_prob[..., None], rows)[..., 0], self.actor.kl(new, before, members.used)
 
     def _divergence(self, rollout: Rollout, turn: Turn) -> dict[str, Tensor]:
         """KL(π ‖ π_k) after a turn, for the agents that learned in it; named numbers [R] for iterations.csv."""

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fp3o.machine import has_c_compiler
 from fp3o.networks.products import linear, sigmoid, sum_of_products
-from fp3o.processes import has_c_compiler
 
 Operator = Callable[..., Any]
 KEPT = 5  # numbers per unit and step that the gradient needs

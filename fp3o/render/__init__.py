@@ -22,7 +22,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fp3o.config import Cell
-from fp3o.envs.domains import DOMAINS, OPTIONS
+from fp3o.config.domains import DOMAINS, OPTIONS
 from fp3o.envs.interface import BatchEnv, Episode
 from fp3o.errors import UserError, unknown
 from fp3o.fields import restored

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.options import MamujocoOptions
 from fp3o.envs.interface import BatchEnv, Doubles
-from fp3o.envs.options import MamujocoOptions
 from fp3o.errors import UserError
 
 _LONG = 8  # A model with more bodies is the many-agent swimmer, one metre per body; the reacher has five.

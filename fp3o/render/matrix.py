@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.options import MatrixOptions
 from fp3o.envs.interface import BatchEnv
-from fp3o.envs.matrix import GAMES, Game, TargetGame
-from fp3o.envs.options import MatrixOptions
+from fp3o.envs.matrix.engine import GAMES, Game, TargetGame
 
 EVERY = 1  # The games last a few steps: each is drawn.
 _PAPER, _INK, _BEST, _WORST, _CHOSEN = (255, 255, 255), (30, 30, 30), (120, 190, 120), (235, 225, 225), (200, 60, 40)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.options import MpeOptions
 from fp3o.envs.interface import BatchEnv
-from fp3o.envs.mpe import RADIUS, TASKS, TIME_STEP
-from fp3o.envs.options import MpeOptions
+from fp3o.envs.mpe.engine import RADIUS, TASKS, TIME_STEP
 
 _GROUND, _INK = (250, 250, 246), (30, 30, 30)
 _LANDMARKS = ((214, 80, 60), (70, 160, 80), (60, 100, 200))

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config import Cell
+from fp3o.config.options import PettingzooOptions
 from fp3o.envs.interface import Episode, slot_seeds
-from fp3o.envs.options import PettingzooOptions
 from fp3o.errors import UserError
 from fp3o.progress import Bar
 from fp3o.render.films import Film, Shape

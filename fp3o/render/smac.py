@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import BatchEnv
-from fp3o.envs.options import SmacOptions
 from fp3o.errors import UserError
 
 PICTURES_PER_STEP = 4  # A step is a third of a second of play: positions in between are interpolated.

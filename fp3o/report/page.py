@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fp3o.config import Cell, Row
-from fp3o.envs.domains import Scoring
+from fp3o.config.domains import Scoring
 from fp3o.report import sheets
 from fp3o.report.curve import Chart, chart, curves_of
 from fp3o.statistics.compare import sentence

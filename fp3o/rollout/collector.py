@@ -1,12 +1,11 @@
 """Collecting a rollout: the policies of R replicas act in R × N environments; values are computed at the end.
 
-On a GPU policies act there (`resident.py`), except in short runs, which are computed eagerly, and in runs that were
-begun otherwise; elsewhere on the CPU.
+How policies act, and on which device, is up to whoever makes the collector (fp3o/execution).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +15,12 @@ from torch import Tensor
 
 from fp3o.algorithms.turns import Rollout
 from fp3o.config.settings import Settings
-from fp3o.envs.interface import BatchEnv, Episode, Snapshot, show_in
-from fp3o.execution.gpu_policy import ResidentPolicy, Scan
+from fp3o.envs.interface import BatchEnv, Episode, Snapshot
 from fp3o.learner.randomness import generator
-from fp3o.learner.step import Compiler
-from fp3o.learner.update import EVALUATION_ROWS, Learner
+from fp3o.learner.update import Learner
 from fp3o.networks.actor import Distribution
-from fp3o.rollout.policy import Policy, noise_of, playable
+from fp3o.rollout.policy import MakePolicy, Policy, noise_of, playable
+from fp3o.rollout.values import Replayed, Scan, Values
 
 
 class Collected(NamedTuple):
@@ -43,17 +41,17 @@ class Collector:
         env: BatchEnv,
         learner: Learner,
         settings: Settings,
-        acting: Compiler = lambda function: function,
-        policy: Callable[..., Policy] = Policy,
+        policy: MakePolicy = Policy,
+        replayed: Replayed = lambda run: run,
     ) -> None:
-        """acting: compiler for the policy's steps, whose shapes never change."""
+        """policy: makes the policy that acts; replayed: as in `Scan`."""
         self.env, self.learner, self.settings = env, learner, settings
         self.replicas, self.slots = learner.replicas, settings.rollout_threads
-        self.policy = policy(learner.actor, self.replicas, self.slots, acting)
+        self.policy = policy(learner.actor, self.replicas, self.slots)
         self._scan: Scan | None = None
         if settings.recurrent:
-            graph = isinstance(self.policy, ResidentPolicy) and self.policy.graph
-            self._scan = Scan(learner.critic, self.replicas, settings.rollout_length, self.slots, learner.device, graph)
+            steps = settings.rollout_length
+            self._scan = Scan(learner.critic, self.replicas, steps, self.slots, learner.device, replayed)
         spec, action, hidden = env.spec, env.spec.action, settings.hidden_size
         self._sees_state = learner.critic_input == "state"
         shape = (self.replicas, settings.rollout_length, self.slots)
@@ -72,15 +70,15 @@ class Collector:
         # Pinned memory: the GPU copies it while the CPU does other work.
         pinned = learner.device.type == "cuda"
         state_size = spec.state_size if self._sees_state else None
-        self._kept = self.policy.remember(settings.rollout_length, pinned, state_size)
+        self._recorded = self.policy.allocate_history(settings.rollout_length, pinned, state_size)
         self._buffers = {
-            name: torch.zeros(size, pin_memory=pinned) for name, size in sizes.items() if name not in self._kept
+            name: torch.zeros(size, pin_memory=pinned) for name, size in sizes.items() if name not in self._recorded
         }
-        if action.kind == "categorical" and "available" not in self._kept:
+        if action.kind == "categorical" and "available" not in self._recorded:
             available = (*agents, action.parameters)
             self._buffers["available"] = torch.ones(available, dtype=torch.bool, pin_memory=pinned)
         self._copied = [name for name in ("observation", "state", "available") if name in self._buffers]
-        show_in(env, self.policy.shown)
+        env.bind_output_buffers(self.policy.shown)
         # Views as NumPy arrays, time first: a small write takes a third of the time of a tensor's.
         self._frames = {name: x.numpy().swapaxes(0, 1) for name, x in self._buffers.items()}
         self.keep = np.zeros((self.replicas, self.slots), np.float32)  # 0: the step to come starts an episode
@@ -169,7 +167,7 @@ class Collector:
     def _finish(self, snapshot: Snapshot, limits: list[Limit]) -> Rollout:
         """Upload the buffers, then compute log-probabilities and values of the whole rollout."""
         learner, device = self.learner, self.learner.device
-        data = self._kept | {name: x.to(device, non_blocking=True) for name, x in self._buffers.items()}
+        data = self._recorded | {name: x.to(device, non_blocking=True) for name, x in self._buffers.items()}
         state = data.setdefault("state", data["observation"])
         last = torch.from_numpy(snapshot.state if self._sees_state else snapshot.observation).to(device)
         last = last.view(self.replicas, self.slots, self.env.spec.agents, -1)
@@ -211,47 +209,3 @@ class Limit(NamedTuple):
     time: int
     slots: NDArray[np.intp]
     state: NDArray[np.float32]
-
-
-class Values:
-    """Computes critic outputs, in units of the value normaliser, for a whole rollout."""
-
-    def __init__(self, learner: Learner, scan: Scan | None) -> None:
-        """scan: for critics with GRUs."""
-        flat, rows = learner.stepper.parameters.critic.detach(), learner.sharing.trunk
-        identity = rows == tuple(range(len(rows)))
-        owners = None if identity else torch.tensor(rows, device=flat.device).expand(len(flat), -1)
-        self._layers = learner.critic.layers(learner.critic.rows(flat, owners))
-        self._value, self._scan = learner.critic.value, scan
-        self.hidden: Tensor | None = None
-
-    def __call__(
-        self, state: Tensor, keep: Tensor, last: Tensor, keep_last: Tensor, hidden: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Values [R, T, N, A], values after the last step [R, N, A], and GRU states before each step.
-
-        Arguments: critic input and keep of the rollout; the same after the last step; GRU state before the first.
-        """
-        replicas, times, slots, agents, _ = state.shape
-        if self._scan is not None:
-            assert hidden is not None
-            scanned = self._scan(self._layers, state, keep, last, keep_last, hidden)
-            self.hidden = scanned.hidden
-            return scanned.value, scanned.next_value, scanned.stored
-        rows = state.permute(0, 3, 1, 2, 4).reshape(replicas, agents, times * slots, 1, -1)
-        parts = [self._value(self._layers, part, None, None)[0] for part in rows.split(EVALUATION_ROWS, 2)]
-        value = torch.cat(parts, 2).view(replicas, agents, times, slots).permute(0, 2, 3, 1).contiguous()
-        return value, self.once(last, None), None
-
-    def once(self, state: Tensor, hidden: Tensor | None) -> Tensor:
-        """Values [R, N, A] of critic inputs [R, N, A, S], with the GRU state [R, A, N, H] before them."""
-        keep = None if hidden is None else torch.ones(*hidden.shape[:3], 1, device=state.device)
-        out, _ = self._value(self._layers, state.transpose(1, 2)[:, :, :, None], hidden, keep)
-        return out[..., 0].transpose(1, 2).contiguous()
-
-    def after(self, stored: Tensor, time: int) -> Tensor:
-        """GRU state [R, A, N, H] after step `time`, before it is reset where an episode ended."""
-        if time + 1 < stored.shape[1]:
-            return stored[:, time + 1].transpose(1, 2)
-        assert self.hidden is not None
-        return self.hidden

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,19 +11,17 @@ import torch
 from numpy.typing import NDArray
 
 from fp3o.config import Cell
+from fp3o.config.domains import OPTIONS
 from fp3o.config.settings import settings_of
 from fp3o.envs import make
-from fp3o.envs.checks import processors
-from fp3o.envs.domains import OPTIONS
-from fp3o.envs.interface import BatchEnv, EnvSpec, Episode, show_in, slot_seeds
+from fp3o.envs.interface import BatchEnv, EnvSpec, Episode, slot_seeds
 from fp3o.errors import UserError
 from fp3o.fields import restored
 from fp3o.learner.randomness import generator
-from fp3o.learner.step import Compiler
 from fp3o.learner.update import networks
 from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
-from fp3o.rollout.policy import Policy, noise_of, playable
+from fp3o.rollout.policy import MakePolicy, Policy, noise_of, playable
 from fp3o.runs import checkpoint, records
 from fp3o.runs.verify import read_verified
 
@@ -49,19 +43,14 @@ class Evaluator:
         replicas: int,
         episodes: int,
         threads: int = 0,
-        compiler: Compiler = lambda function: function,
-        policy: Callable[..., Policy] = Policy,
-        beside: Background | None = None,
+        policy: MakePolicy = Policy,
     ) -> None:
-        """beside: plays while training goes on; then it says how many threads there are."""
+        """threads: of the simulator, 0: as many as pay; policy: as in `Collector`."""
         self.replicas, self.episodes = replicas, episodes
-
-        def environments(threads: int) -> BatchEnv:
-            return make(cell.domain, cell.task, replicas * episodes, auto_reset=False, threads=threads, options=options)
-
-        self.env = environments(threads) if beside is None else beside.made(environments, threads)
-        self.policy = policy(actor, replicas, episodes, compiler)
-        show_in(self.env, self.policy.shown)
+        slots = replicas * episodes
+        self.env = make(cell.domain, cell.task, slots, auto_reset=False, threads=threads, options=options)
+        self.policy = policy(actor, replicas, episodes)
+        self.env.bind_output_buffers(self.policy.shown)
 
     @torch.no_grad()
     def rehearse(self, trunks: torch.Tensor, heads: torch.Tensor, seeds: Sequence[int]) -> None:
@@ -124,86 +113,6 @@ class Evaluator:
         self.env.close()
 
 
-class Pending(NamedTuple):
-    """An evaluation that was started, and may still be running."""
-
-    iteration: int
-    env_steps: int
-    policies: dict[int, dict[str, torch.Tensor]]
-    """The tensors of each evaluated seed's checkpoint, as they were."""
-    played: Future[list[list[Episode]]]
-
-
-class Background:
-    """A thread for evaluations beside training, where that pays; elsewhere they are played at once.
-
-    It pays where the simulator works on several threads that release the interpreter's lock: on 16 cores the
-    evaluations of five seeds of HalfCheetah took a tenth of the time. It goes on during updates, which take one
-    processor at most, and is `paused` during rollouts, which need them all. Numbers are the same, except after an
-    evaluation that is not finite: its seed is marked as diverged, and stops learning, as soon as that is seen.
-    """
-
-    def __init__(self, env: object, threads: int, policy: type[Policy]) -> None:
-        """env: pays if it has `own_threads`; of a training on the battle engine evaluations take 2 % of the time.
-        threads: of the simulators. policy: the type that acts."""
-        own_threads = getattr(env, "own_threads", False)
-        self.pays = own_threads and threads != 1 and processors() > 1
-        self._warm = self._closed = False
-        self._goes_on = threading.Event()
-        self._goes_on.set()
-        self._thread = ThreadPoolExecutor(1, initializer=partial(torch.set_num_threads, 1))
-        self._on_gpu = policy is not Policy
-        self._stream: torch.cuda.Stream | None = None
-
-    def made(self, environments: Callable[[int], BatchEnv], threads: int) -> BatchEnv:
-        """The environments to evaluate in. threads: of training, 0: as many as processors."""
-        if not self.pays:
-            return environments(threads)
-        return environments(max(1, (threads or processors()) - 1))  # one is left for the update
-
-    def start(
-        self, play: Callable[[Watch], list[list[Episode]]], rehearse: Callable[[], None]
-    ) -> Future[list[list[Episode]]]:
-        """play: `Evaluator.run`; rehearse: called before the first evaluation beside training, as programs are compiled
-        on the main thread."""
-        if not self.pays:
-            played: Future[list[list[Episode]]] = Future()
-            played.set_result(play(self._go_on))
-            return played
-        if not self._warm:
-            rehearse()
-            self._warm = True
-        if self._on_gpu:
-            # A stream of its own, or acting would wait for all that training has asked of the GPU.
-            self._stream = self._stream or torch.cuda.Stream()
-            self._stream.wait_stream(torch.cuda.current_stream())
-        return self._thread.submit(self._beside, play)
-
-    def _beside(self, play: Callable[[Watch], list[list[Episode]]]) -> list[list[Episode]]:
-        with torch.cuda.stream(self._stream):
-            return play(self._go_on)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Evaluations wait inside, from their next step on."""
-        self._goes_on.clear()
-        try:
-            yield
-        finally:
-            self._goes_on.set()
-
-    def close(self) -> None:
-        """Give up what is still being played."""
-        self._closed = True
-        self._goes_on.set()  # a second Ctrl-C may have left it paused
-        self._thread.shutdown()
-
-    def _go_on(self, *_: Any) -> None:
-        self._goes_on.wait()
-        if self._closed:
-            raise CancelledError
-
-
 def evaluate_run(
     folder: Path,
     episodes: int,
@@ -233,7 +142,7 @@ class Trained(NamedTuple):
 
     cell: Cell
     options: Any
-    """Of the environments: the domain's dataclass of fp3o.envs.options."""
+    """Of the environments: the domain's dataclass of fp3o.config.options."""
     spec: EnvSpec
     actor: Actor
     trunks: torch.Tensor

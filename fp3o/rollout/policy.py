@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -11,7 +12,6 @@ from torch import Tensor
 
 from fp3o.envs.checks import all_finite
 from fp3o.envs.interface import ActionSpec, Snapshot
-from fp3o.learner.step import Compiler
 from fp3o.networks.actor import Actor, Owners
 
 
@@ -19,10 +19,8 @@ class Policy:
     """The actors of R replicas on the CPU, acting for all their environments in one call."""
 
     device = torch.device("cpu")
-    traits = ("actor", "agents")
-    """Attributes beside tensors that `forward` uses when it is compiled; it does not see others."""
 
-    def __init__(self, actor: Actor, replicas: int, slots: int, compiler: Compiler = lambda function: function) -> None:
+    def __init__(self, actor: Actor, replicas: int, slots: int) -> None:
         """slots: environments per replica."""
         self.actor, self.replicas, self.slots = actor, replicas, slots
         self.agents = actor.sharing.agents
@@ -35,7 +33,8 @@ class Policy:
         self._frames: NDArray[Any] | None = None
         self._found: tuple[NDArray[Any], NDArray[Any]] | None = None
         self._owners = Owners(*(self._rows(o) for o in (actor.sharing.trunk, actor.sharing.head)))
-        self._forward = compiler(self.forward)
+        self.compute: Callable[..., tuple[Tensor, ...]] = self.forward
+        """Computes `forward`, or a faster form of it."""
         self._layers: dict[str, Tensor] = {}
 
     def _rows(self, owners: tuple[int, ...]) -> Tensor | None:
@@ -44,9 +43,9 @@ class Policy:
             return None
         return torch.tensor(owners, device=self.device).expand(self.replicas, -1)
 
-    def remember(self, steps: int, pinned: bool, state_size: int | None = None) -> dict[str, Tensor]:
-        """From now on keep the GRU state before each step of a rollout, in `history` [R, T, N, A, H]. Returns what else
-        it keeps, [R, T, N, A, …] by name: of what agents see, and states of this size."""
+    def allocate_history(self, steps: int, pinned: bool, state_size: int | None = None) -> dict[str, Tensor]:
+        """From now on record the GRU state before each step of a rollout, in `history` [R, T, N, A, H]. Returns what
+        else it records, [R, T, N, A, …] by name: of what agents see, and states of this size."""
         if self.hidden is not None:
             shape = (self.replicas, steps, self.slots, self.agents, self.actor.hidden_size)
             self.history = torch.zeros(shape, pin_memory=pinned)
@@ -89,7 +88,7 @@ class Policy:
         shape = (self.replicas, self.slots, self.agents, -1)
         observation = torch.from_numpy(snapshot.observation).view(shape)
         available = None if snapshot.available is None else torch.from_numpy(snapshot.available).view(shape)
-        location, action, *hidden = self._forward(
+        location, action, *hidden = self.compute(
             self._layers, observation, available, self.hidden, torch.from_numpy(keep), noise
         )
         self.hidden = hidden[0].contiguous() if hidden else None
@@ -126,6 +125,10 @@ class Policy:
             action = self.actor.sample(distribution, noise.transpose(1, 2)[:, :, :, None])
         chosen = (distribution.location[:, :, :, 0].transpose(1, 2), action[:, :, :, 0].transpose(1, 2))
         return chosen if hidden is None else (*chosen, hidden)
+
+
+MakePolicy: TypeAlias = Callable[[Actor, int, int], Policy]
+"""Makes the policy of an actor that acts for so many replicas in so many slots each."""
 
 
 def noise_of(spec: ActionSpec, source: np.random.Generator, *shape: int) -> NDArray[np.float32]:

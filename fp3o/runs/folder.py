@@ -24,8 +24,8 @@ from fp3o.config import Plan, parse_seeds
 from fp3o.errors import UserError
 from fp3o.runs import records
 from fp3o.runs.atomic import disk_errors, partial_path, write_atomically
-from fp3o.runs.layout import run_directory, scratch_directory
-from fp3o.runs.verify import RunId, needed, read_verified
+from fp3o.runs.layout import RunId, run_directory, scratch_directory
+from fp3o.runs.verify import needed, read_verified
 
 RESUME = "resume.safetensors"
 # Free space that is checked before a run starts; a run's files have about this size.

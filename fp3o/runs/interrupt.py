@@ -1,4 +1,4 @@
-"""Stopping a run by Ctrl-C or SIGTERM without losing work."""
+"""Stopping a run by Ctrl-C, SIGTERM or SIGHUP without losing work."""
 
 from __future__ import annotations
 
@@ -30,15 +30,19 @@ class StoppedEarly(KeyboardInterrupt):
         self.exit_code = 128 + signal_number
 
 
+def stopping_signals() -> list[signal.Signals]:
+    """Ctrl-C, SIGTERM, and SIGHUP, which a closed terminal sends, unless it is ignored (nohup)."""
+    hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGINT, signal.SIGTERM, *hung_up]
+
+
 class Interrupt:
-    """Handles Ctrl-C and SIGTERM while it is entered as a context.
+    """Handles the `stopping_signals` while it is entered as a context.
 
     Before `hold` a signal raises `StoppedEarly` at once. After it, the first signal prints a line and sets a flag that
     the training loop polls between iterations (`bool(interrupt)`); a second one raises `StoppedEarly`. In a thread that
     is not the main one, which gets no signals, it does nothing.
     """
-
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
@@ -46,7 +50,7 @@ class Interrupt:
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        for number in self._SIGNALS if threading.current_thread() is threading.main_thread() else ():
+        for number in stopping_signals() if threading.current_thread() is threading.main_thread() else ():
             self._previous[number] = signal.signal(number, self._receive)
         return self
 

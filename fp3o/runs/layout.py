@@ -1,22 +1,61 @@
-"""Folder names: runs are in results/<suite>/{runs,scratch}/<cell>/<digest>/…, or below a folder the user chose."""
+"""The identity of a run, and where its files are: the one place that spells these paths.
+
+Runs are in results/<suite>/{runs,scratch}/<cell>/<digest>/…, or below a folder the user chose.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from fp3o.config.resolution import Plan
+from fp3o.config.catalogue import checkout
+from fp3o.config.resolve import Plan
 from fp3o.config.seeds import seeds_text
-from fp3o.config.sources import checkout
 from fp3o.config.suites import suite_names
 
 # Files of every finished run; run.json is written last. Some runs have final.csv too (see `verify.needed`).
 RUN_FILES = ("evaluations.csv", "iterations.csv", "checkpoint.safetensors", "run.json")
 
 
+class RunId(NamedTuple):
+    """Identifies a run; the digest stands for settings, options, protocol version and engine revision."""
+
+    cell: str
+    digest: str
+    seed: int
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> RunId:
+        """The run that a run.json, or an entry of a manifest, says it is."""
+        return cls(document["cell"], document["digest"], document["seed"])
+
+    @classmethod
+    def at(cls, folder: Path | str) -> RunId:
+        """The run that belongs into a folder `…/<cell>/<digest>/seed-<k>`; seed −1 where that is not its name."""
+        parts = Path(folder).parts
+        seed = parts[-1].removeprefix("seed-")
+        return cls("/".join(parts[-6:-2]), parts[-2], int(seed) if seed.isdecimal() else -1)
+
+    @property
+    def path(self) -> str:
+        """Its folder below results/<suite>/runs or the folder of `--out`, as listings spell it, too."""
+        return f"{self.cell}/{self.digest}/seed-{self.seed}"
+
+    @property
+    def key(self) -> str:
+        """Its key in a manifest."""
+        return f"{self.digest}-s{self.seed}"
+
+
 def run_directory(root: Path, plan: Plan, seed: int) -> Path:
     """The folder of a finished run; `root` is results/<suite>/runs or the folder of `--out`."""
-    return root / plan.cell.id / plan.digest / f"seed-{seed}"
+    return root / RunId(plan.cell.id, plan.digest, seed).path
+
+
+def document_path(suite: str, run: RunId) -> Path:
+    """run.json of a suite's run, which exists if and only if the run is finished."""
+    return suite_root(suite) / "runs" / run.path / RUN_FILES[-1]
 
 
 def scratch_directory(scratch_root: Path, plan: Plan, seeds: Sequence[int]) -> Path:

@@ -38,7 +38,7 @@ EVALUATION_COLUMNS = ("env_steps", "iteration", "episode", "return", "return_per
 FINAL_COLUMNS = ("episode", "return", "return_per_agent", "won", "length")
 SCHEMA_VERSION = 1
 COMPRESSED = ".xz"
-"""Added to the names of files that are saved compressed (fp3o/runs/small.py)."""
+"""Added to the names of files that are saved compressed (fp3o/runs/compressed.py)."""
 
 Value: TypeAlias = float | int | bool | None
 Columns: TypeAlias = dict[str, NDArray[np.float64]]
@@ -280,12 +280,12 @@ RUN_SCHEMA: dict[str, Any] = {
                 {
                     "mode": {"enum": ["eager", "compiled", "graph"]},
                     "torch": {"type": "string"},
-                    "threads": {"type": "integer", "minimum": 1},
+                    "threads": {"const": 1},  # in older files, whatever was used; see volatile
                     "device": {"enum": ["cpu", "cuda"]},
                     "acts_on": {"enum": ["cpu", "cuda", "cuda-compiled"]},
                     "reason": {"type": "string"},
                 },
-                optional=("acts_on", "reason"),
+                optional=("threads", "acts_on", "reason"),
             ),
             "exact_resume": {"type": "boolean"},
             "sha256": {
@@ -316,12 +316,13 @@ RUN_SCHEMA: dict[str, Any] = {
                     "memory_mib": {"type": "number", "minimum": 0},
                     "peak_gpu_mib": {"type": ["number", "null"], "minimum": 0},
                     "process_gpu_mib": {"type": "number", "minimum": 0},
+                    "threads": {"type": "integer", "minimum": 0},
                     "started": {"type": "string"},
                     "ended": {"type": "string"},
                     "stacked_seeds": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
                     "notes": {"type": "array", "items": {"type": "string"}},
                 },
-                optional=("notes", "process_gpu_mib"),
+                optional=("notes", "process_gpu_mib", "threads"),
             ),
         },
         optional=("diverged", "plugins"),
@@ -333,8 +334,8 @@ RUN_SCHEMA: dict[str, Any] = {
 }
 
 
-def canonical_json(document: Mapping[str, Any]) -> bytes:
-    """JSON bytes that are equal for equal documents: sorted keys, two spaces, a newline at the end."""
+def run_bytes(document: Mapping[str, Any]) -> bytes:
+    """run.json's bytes, equal for equal documents: sorted keys, two spaces, a newline at the end."""
     return (json.dumps(document, sort_keys=True, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
@@ -354,7 +355,7 @@ def _first_line(message: str) -> str:
 def write_run(path: Path, document: Mapping[str, Any]) -> None:
     """Check run.json and write it atomically."""
     check_run(document, str(path))
-    write_atomically(path, canonical_json(document))
+    write_atomically(path, run_bytes(document))
 
 
 def read_run(path: Path) -> dict[str, Any]:

@@ -12,28 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fp3o.config.resolution import digest_of
+from fp3o.config.resolve import digest_of
 from fp3o.errors import UserError
-from fp3o.runs import records, small
-
-
-class RunId(NamedTuple):
-    """Identifies a run; the digest stands for settings, options, protocol version and engine revision."""
-
-    cell: str
-    digest: str
-    seed: int
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> RunId:
-        """The run a run.json says it is."""
-        return cls(document["cell"], document["digest"], document["seed"])
-
-    @classmethod
-    def at(cls, folder: Path) -> RunId:
-        """The run that belongs into a folder `…/<cell>/<digest>/seed-<k>`; seed −1 where that is not its name."""
-        seed = folder.name.removeprefix("seed-")
-        return cls("/".join(folder.parts[-6:-2]), folder.parts[-2], int(seed) if seed.isdecimal() else -1)
+from fp3o.runs import compressed, records
+from fp3o.runs.layout import RunId
 
 
 def remedy(folder: Path) -> str:
@@ -63,13 +45,37 @@ def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[s
     for name in sorted(needed(document)):
         if name not in document["sha256"]:
             raise UserError(f"{path} has no checksum of {name}; {remedy(folder)}")
-    left_out = records.CHECKPOINT if small.lacks_checkpoint(folder) else ""
+    left_out = records.CHECKPOINT if compressed.lacks_checkpoint(folder) else ""
     for name in [name for name in document["sha256"] if name != left_out] if files is None else files:
         if name == left_out:
-            raise UserError(small.without_checkpoint(folder, document["cell"], document["seed"]))
+            raise UserError(compressed.without_checkpoint(folder, document["cell"], document["seed"]))
         if name in document["sha256"]:
             _check_file(folder, name, document["sha256"][name])
     return document
+
+
+def copies(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """By folder, why a finished run must be a copy of another seed's: both have the same checkpoint or log.
+
+    documents: run.json by folder. Evaluations may be equal: a simple game can have one best return.
+    """
+    found: dict[str, str] = {}
+    for name in (records.CHECKPOINT, records.ITERATIONS):
+        seen: dict[tuple[str, str], str] = {}
+        for folder, document in documents.items():
+            if document.get("status") == "finished" and name in document.get("sha256", {}):
+                other = seen.setdefault((document["digest"], document["sha256"][name]), folder)
+                if other != folder:
+                    text = f"{other} and {folder} have the same {name}: one is a copy"
+                    text += "; delete that one, then `fp3o pull` it or train it again"
+                    found = {other: text, folder: text, **found}
+    return found
+
+
+def check_distinct(documents: Mapping[str, Mapping[str, Any]]) -> None:
+    """UserError if one of these runs (run.json by folder) is a copy of another seed's."""
+    for problem in copies(documents).values():
+        raise UserError(problem)
 
 
 def needed(document: Mapping[str, Any]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fp3o.envs.domains import Reduction
+from fp3o.config.domains import Reduction
 from fp3o.statistics.intervals import Statistic
 
 Family = Literal["planned", "run", "alone"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 
 from fp3o.config import Change
-from fp3o.envs.domains import Scoring
+from fp3o.config.domains import Scoring
 from fp3o.statistics.choices import USUAL, Choices, Family
 from fp3o.statistics.intervals import (
     Interval,

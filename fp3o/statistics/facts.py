@@ -18,7 +18,7 @@ from fp3o import config
 from fp3o.algorithms import ALGORITHMS
 from fp3o.algorithms.turns import Context, Rollout, Turn
 from fp3o.config import SHARINGS, Artefact, Cell, Plan, algorithm_title, resolve
-from fp3o.envs.options import MamujocoOptions
+from fp3o.config.options import MamujocoOptions
 from fp3o.envs.smac.scenarios import SCENARIOS, Scenario
 from fp3o.errors import unknown
 from fp3o.networks.actor import HEAD_GAIN, STD_SCALE
@@ -233,8 +233,10 @@ def _layers(weights: str) -> int:
 
 def _epochs(plan: Plan) -> str:
     """FP3O's two steps have epochs of their own."""
-    first, second = plan.settings.epochs, plan.settings.epochs_dependent
-    return f"{first} + {second} (FP3O)" if plan.cell.algorithm == "fp3o" else str(first)
+    settings = plan.settings
+    if plan.cell.algorithm == "fp3o":
+        return f"{settings.epochs} + {settings.epochs_dependent} (FP3O)"
+    return str(settings.epochs)
 
 
 def _neighbours(plan: Plan) -> int:

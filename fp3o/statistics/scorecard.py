@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fp3o.config import Cell
-from fp3o.envs.domains import published_domains
+from fp3o.config.domains import published_domains
 from fp3o.statistics import cost, gathered, own_suites, published
 from fp3o.statistics.claims import ledger
 from fp3o.statistics.findings import UNTESTED, Finding, scores_of

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config import Cell, Change
-from fp3o.envs.domains import DOMAINS, RETURN, Metric, Reduction, Scoring
+from fp3o.config.domains import DOMAINS, RETURN, Metric, Reduction, Scoring
 from fp3o.errors import UserError
 from fp3o.runs import records
-from fp3o.runs.verify import RunId, read_tables, read_verified
+from fp3o.runs.layout import RunId
+from fp3o.runs.verify import check_distinct, read_tables, read_verified
 from fp3o.statistics.intervals import Summary, summarise
 
 T = TypeVar("T")
@@ -52,10 +53,6 @@ class Planned(NamedTuple):
     seeds: tuple[int, ...]
     departs: bool = False
     """Whether its scores will not be comparable with the paper's: a tenth of the steps, say."""
-
-    def folder(self, runs: Path, seed: int) -> Path:
-        """The folder of a seed's run."""
-        return runs / self.cell / self.digest / f"seed-{seed}"
 
 
 class Curve(NamedTuple):
@@ -250,17 +247,13 @@ def load_run(folder: Path, expected: RunId) -> Run:
 
 def collect(runs: Path, planned: Iterable[Planned]) -> list[CellRuns]:
     """The planned cells with the runs of theirs that exist. Runs with other digests (settings) are ignored."""
-    return [
-        CellRuns(
-            cell,
-            tuple(
-                load_run(folder, RunId(cell.cell, cell.digest, seed))
-                for seed, folder in ((seed, cell.folder(runs, seed)) for seed in cell.seeds)
-                if (folder / records.RUN).is_file()
-            ),
-        )
-        for cell in planned
-    ]
+    cells = []
+    for cell in planned:
+        ids = [RunId(cell.cell, cell.digest, seed) for seed in cell.seeds]
+        found = [load_run(runs / run.path, run) for run in ids if (runs / run.path / records.RUN).is_file()]
+        check_distinct({str(run.folder): run.document for run in found})
+        cells.append(CellRuns(cell, tuple(found)))
+    return cells
 
 
 def engine_of(cells: Sequence[CellRuns], where: str) -> str | None:

@@ -59,8 +59,8 @@ class SuiteRuns:
         """Whether any cell whose id starts so has a run. Asks for files, and reads none."""
         if start not in self._started:
             cells = (plan for plan in self._planned if f"{plan.cell}/".startswith(start))
-            folders = (plan.folder(self.root, seed) for plan in cells for seed in plan.seeds)
-            self._started[start] = any((folder / records.RUN).is_file() for folder in folders)
+            ids = (layout.RunId(plan.cell, plan.digest, seed) for plan in cells for seed in plan.seeds)
+            self._started[start] = any((self.root / run.path / records.RUN).is_file() for run in ids)
         return self._started[start]
 
     def of(self, artefact: config.Artefact) -> list[CellRuns]:

@@ -17,9 +17,10 @@ from fp3o.config import Plan
 from fp3o.errors import UserError
 from fp3o.runs import checkpoint, records
 from fp3o.runs.atomic import write_atomically
+from fp3o.runs.extend import Plans
 from fp3o.runs.folder import RunFolder
-from fp3o.runs.longer import Plans
-from fp3o.runs.verify import RunId, read_verified
+from fp3o.runs.layout import RunId
+from fp3o.runs.verify import read_verified
 
 
 def begin_longer(plans: Plans, state: Path, runs: Mapping[int, Path], folder: RunFolder) -> None:

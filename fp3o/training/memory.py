@@ -1,4 +1,4 @@
-"""Estimates how much memory a run needs, before anything large is allocated; and what it took.
+"""Estimates how much memory a run needs, before anything large is allocated.
 
 The parts are those that grow with settings: rollout buffers, activations kept for a minibatch's gradient, networks with
 their optimisers, environments. Measured on SMAC's bane_vs_bane with five seeds: 5.3 GiB, estimated 5.5; with the
@@ -7,18 +7,16 @@ minibatch in one piece 13.7, estimated 13.5 (docs/smac-engine.md has the command
 
 from __future__ import annotations
 
-import resource
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import torch
 
 from fp3o.config import Plan
-from fp3o.envs.domains import DOMAINS
+from fp3o.config.domains import DOMAINS
 from fp3o.envs.interface import EnvSpec
 from fp3o.errors import UserError
 from fp3o.learner.update import networks
+from fp3o.machine import memory_bytes
 from fp3o.networks.sharing import sharing
 
 GIB = 2**30
@@ -78,13 +76,13 @@ def valuing(plan: Plan, spec: EnvSpec, seeds: int) -> int:
 
 def check_environments(plan: Plan, seeds: int) -> None:
     """Refuse more simulators than this machine can hold, before they are made."""
-    _refuse(plan, {"environments": environments(plan, seeds)}, seeds, machine_bytes(), "this machine")
+    _refuse(plan, {"environments": environments(plan, seeds)}, seeds, memory_bytes(), "this machine")
 
 
 def holds_both(plan: Plan, spec: EnvSpec, seeds: int) -> bool:
     """Whether this machine can compute gradients of actors and critics at the same time."""
     parts = estimate(plan, spec, seeds, paired=True)
-    return PROCESS + sum(parts.values()) + valuing(plan, spec, seeds) <= machine_bytes()
+    return PROCESS + sum(parts.values()) + valuing(plan, spec, seeds) <= memory_bytes()
 
 
 def check(plan: Plan, spec: EnvSpec, seeds: int, device: torch.device | str, replayed: bool = False) -> None:
@@ -92,7 +90,7 @@ def check(plan: Plan, spec: EnvSpec, seeds: int, device: torch.device | str, rep
     read a copy of the rollout (3s5z with five seeds: 2,534 MiB, estimated 2,415)."""
     parts = estimate(plan, spec, seeds)
     with_values = parts | {"rollout": parts["rollout"] + valuing(plan, spec, seeds)}
-    there = machine_bytes()
+    there = memory_bytes()
     if torch.device(device).type == "cuda":
         on_device = {name: size for name, size in with_values.items() if name != "environments"}
         on_device["rollout"] += replayed * parts["rollout"]
@@ -110,20 +108,3 @@ def _refuse(plan: Plan, parts: Mapping[str, int], seeds: int, there: int, place:
             f"{plan.cell.id} would need about {total / GIB:.1f} GiB for {seeds} seeds side by side and {place} "
             f"has {there / GIB:.1f}; most of it for {largest}: {values}; allowed: fewer --seeds, or smaller settings"
         )
-
-
-def machine_bytes() -> int:
-    """Memory of this machine, or what its control group allows this process."""
-    text = Path("/proc/meminfo").read_text() if Path("/proc/meminfo").exists() else ""
-    limits = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemTotal:")]
-    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        limit = Path(name).read_text().strip() if Path(name).exists() else ""
-        if limit.isdigit():
-            limits.append(int(limit))
-    return min(limits, default=1 << 62)
-
-
-def peak_mib() -> float:
-    """The most memory that this process has had."""
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes; macOS counts in single ones
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20

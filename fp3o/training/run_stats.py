@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +9,15 @@ from typing import Any
 
 import torch
 
+from fp3o.envs.interface import BatchEnv
+from fp3o.machine import peak_memory_mib
 from fp3o.runs.folder import now
 from fp3o.training.callbacks import PHASES
-from fp3o.training.memory import peak_mib
 
 RESTARTED = "environments restarted since the last resume"
 
 
-class Account:
+class RunStats:
     """Seconds by phase, memory, resumes and notes of a block; saved with its state, and carried on by a resume."""
 
     def __init__(self) -> None:
@@ -31,7 +30,7 @@ class Account:
             "notes": [],
         }
         self.spent: dict[str, float] = {}
-        """Seconds of this iteration by phase; set anew for every one."""
+        """Seconds of this iteration by phase."""
         self._begun = 0.0
 
     def note(self, text: str) -> None:
@@ -41,6 +40,9 @@ class Account:
         """Carry on what was saved; notes made until now are about this resume."""
         notes = [*before.get("notes", ()), *self.volatile["notes"]]
         self.volatile |= before | {"resumes": before["resumes"] + 1, "notes": notes}
+
+    def begin_iteration(self) -> None:
+        self.spent = dict.fromkeys(PHASES, 0.0)
 
     def begin(self) -> None:
         """Training begins: from now on `count` adds to the total of seconds."""
@@ -57,9 +59,9 @@ class Account:
         self.spent[phase] = self.spent.get(phase, 0.0) + seconds
         self.volatile["seconds"][phase] += seconds
 
-    def measure(self, env: object, device: str) -> None:
+    def measure(self, env: BatchEnv, device: str) -> None:
         """Update peak memory, and the note on restarted environments."""
-        self.volatile["memory_mib"] = max(self.volatile["memory_mib"], round(peak_mib(), 1))
+        self.volatile["memory_mib"] = max(self.volatile["memory_mib"], round(peak_memory_mib(), 1))
         if device == "cuda":
             gpu = round(torch.cuda.max_memory_allocated() / 2**20, 1)
             self.volatile["peak_gpu_mib"] = max(self.volatile["peak_gpu_mib"] or 0.0, gpu)
@@ -67,12 +69,6 @@ class Account:
             free, total = torch.cuda.mem_get_info()
             taken = round((total - free) / 2**20, 1)
             self.volatile["process_gpu_mib"] = max(self.volatile.get("process_gpu_mib", 0.0), taken)
-        if restarts := getattr(env, "restarts", 0):
+        if env.restarts:
             others = [note for note in self.volatile["notes"] if not note.endswith(RESTARTED)]
-            self.volatile["notes"] = [*others, f"{restarts} {RESTARTED}"]
-
-
-def machine_kind() -> str:
-    """`host` of run.json: cores, architecture and GPU, without the machine's name."""
-    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    return f"{os.cpu_count()} cores {platform.machine()}{gpu}"
+            self.volatile["notes"] = [*others, f"{env.restarts} {RESTARTED}"]

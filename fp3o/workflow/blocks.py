@@ -25,7 +25,7 @@ from pathlib import Path
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import layout, records, small
+from fp3o.runs import compressed, layout, records
 from fp3o.runs.atomic import write_atomically
 
 TRAIN, RETRAIN = "train", "retrain"
@@ -61,7 +61,7 @@ class Block:
             names = set(json.loads(path.read_bytes())["sha256"])
         except (OSError, ValueError, KeyError, TypeError):
             return False  # A damaged run.json is not overwritten: `fp3o train` refuses to, and says why.
-        return all(small.has(path.parent, name) for name in names | set(layout.RUN_FILES))
+        return all(compressed.has(path.parent, name) for name in names | set(layout.RUN_FILES))
 
     def complete(self) -> bool:
         """Whether every seed is finished."""

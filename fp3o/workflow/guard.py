@@ -6,13 +6,15 @@ Concerns the suites under DVC alone (dvc.yaml): runs of other suites are not sav
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from fp3o import config
-from fp3o.errors import UserError
-from fp3o.runs import layout
+from fp3o.errors import UserError, first_of
+from fp3o.runs import layout, store
+from fp3o.runs.layout import RunId
 from fp3o.runs.records import RUN
-from fp3o.workflow import manifest, objects
+from fp3o.workflow import manifest
 
 Missing = Mapping[tuple[str, int], config.Plan]
 """(cell, seed) → plan of runs that are not in this checkout."""
@@ -23,27 +25,55 @@ SHOWN = 3  # Most cells that a message names.
 def in_dvc(suite: str) -> bool:
     """Whether runs of the suite can be pulled: it is under DVC, and something was saved."""
     home = config.checkout()
-    if suite not in objects.TRACKED or home is None or not (home / objects.LOCK).is_file():
+    if suite not in store.TRACKED or home is None or not (home / store.LOCK).is_file():
         return False
-    return objects.listing_name((home / objects.LOCK).read_bytes(), suite) not in (None, objects.listing_of({}))
+    return store.listing_name((home / store.LOCK).read_bytes(), suite) not in (None, store.listing_of({}))
 
 
 def known(suite: str) -> dict[tuple[str, int], set[str]]:
-    """By (cell, seed), the digests of the saved runs, from the manifest."""
-    path = manifest.manifest_path(suite)
-    if not in_dvc(suite) or not path.is_file():
+    """By (cell, seed), the digests of the saved runs: from dvc.lock, or if its listing is not here, the manifest."""
+    if not in_dvc(suite):
         return {}
     digests: dict[tuple[str, int], set[str]] = {}
-    for name, entry in manifest.entries(path.read_bytes(), path).items():
-        if not {"cell", "seed", "digest"} <= entry.keys():
-            raise UserError(f"{path} is damaged (run {name}): `git checkout HEAD {path}` restores it")
-        digests.setdefault((entry["cell"], entry["seed"]), set()).add(entry["digest"])
+    runs = locked_runs(suite)
+    for run in _listed_runs(suite) if runs is None else runs:
+        digests.setdefault((run.cell, run.seed), set()).add(run.digest)
     return digests
+
+
+def locked_runs(suite: str) -> list[RunId] | None:
+    """The runs that dvc.lock names; None if its listing is in a remote only."""
+    with contextlib.chdir(config.repository()):
+        runs = store.saved_runs(suite)
+    return None if runs is None else [RunId.at(run) for run in runs]
+
+
+def _listed_runs(suite: str) -> list[RunId]:
+    """The runs that the manifest names."""
+    path = manifest.manifest_path(suite)
+    runs = []
+    for name, entry in manifest.entries(path.read_bytes() if path.is_file() else b"", path).items():
+        if not set(RunId._fields) <= entry.keys():
+            raise UserError(f"{path} is damaged (run {name}): `git checkout HEAD {path}` restores it")
+        runs.append(RunId.of(entry))
+    return runs
+
+
+def notices(suite: config.Suite) -> list[str]:
+    """What whoever makes tables should know: runs that are not the saved ones, a manifest that is not theirs."""
+    if not in_dvc(suite.name):
+        return []
+    with contextlib.chdir(config.repository()):
+        lines = manifest.disagreements(suite)
+        if replaced := store.replaced_runs(suite.name):
+            named = first_of(replaced, SHOWN)
+            lines.append(f"{len(replaced)} runs are not the saved ones, trained anew or altered: {named}")
+    return lines
 
 
 def pull_command(suite: str, cells: Sequence[str]) -> str:
     """The command that gets a suite's runs of these cells (or, where they are many, all its runs)."""
-    only = () if suite == objects.PAPER else ("--suite", suite)
+    only = () if suite == store.PAPER else ("--suite", suite)
     return " ".join(["fp3o pull", *(cells if len(cells) <= SHOWN else ()), *only])
 
 
@@ -55,8 +85,9 @@ def not_here(suite: str, missing: Missing) -> list[tuple[str, int]]:
 
 def not_pulled(suite: config.Suite) -> list[tuple[str, int]]:
     """(cell, seed) of every planned run that was saved and is not in this checkout."""
-    absent = [run for run in manifest.planned_runs(suite) if not run.document(suite.name).is_file()]
-    return not_here(suite.name, {(run.plan.cell.id, run.seed): run.plan for run in absent})
+    there = known(suite.name)
+    saved = [run for run in manifest.planned_runs(suite) if run.digest in there.get((run.cell, run.seed), ())]
+    return [(run.cell, run.seed) for run in saved if not layout.document_path(suite.name, run).is_file()]
 
 
 def check_training(suite: str, plan: config.Plan, seeds: Sequence[int]) -> None:
@@ -76,7 +107,7 @@ def _difference(suite: str, plan: config.Plan, seed: int, saved: set[str]) -> st
     """For messages: the digests of a cell as planned and as saved and, if the saved run can be read, what differs."""
     text = f"{plan.cell.id} is planned as {plan.digest}, saved as {', '.join(sorted(saved))}"
     for digest in sorted(saved):
-        document = objects.saved_document(suite, f"{plan.cell.id}/{digest}/seed-{seed}", objects.setup())
+        document = store.saved_document(suite, RunId(plan.cell.id, digest, seed).path, store.setup())
         if document is not None:
             differences = [str(change) for change in config.changes(document, plan.configuration())]
             text += f": {', '.join(differences)}"

@@ -18,35 +18,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fp3o import config
-from fp3o.errors import UserError
-from fp3o.runs import layout, records
+from fp3o.errors import UserError, first_of
+from fp3o.runs import layout, records, store
 from fp3o.runs.atomic import write_atomically
-from fp3o.runs.verify import RunId, read_verified
-from fp3o.workflow import jobs, objects
+from fp3o.runs.layout import RunId
+from fp3o.runs.verify import read_verified
+from fp3o.workflow import jobs
 from fp3o.workflow.blocks import TRAIN, block_name
 
 LOG_LINES = 20
 
 
-class PlannedRun(NamedTuple):
-    """One seed of one cell of a suite."""
-
-    plan: config.Plan
-    seed: int
-
-    @property
-    def id(self) -> str:
-        """`<digest>-s<seed>`: the key in the manifest."""
-        return f"{self.plan.digest}-s{self.seed}"
-
-    def document(self, suite: str) -> Path:
-        """Its run.json, which exists if and only if the run is finished."""
-        return layout.run_directory(layout.suite_root(suite) / "runs", self.plan, self.seed) / "run.json"
-
-
-def planned_runs(suite: config.Suite) -> list[PlannedRun]:
+def planned_runs(suite: config.Suite) -> list[RunId]:
     """Every run that a suite asks for."""
-    return [PlannedRun(plan, seed) for plan, seeds in suite.runs() for seed in seeds]
+    return [RunId(plan.cell.id, plan.digest, seed) for plan, seeds in suite.runs() for seed in seeds]
 
 
 def train_log(suite: str, plan: config.Plan, block: Sequence[int], rule: str = TRAIN, number: int = 1) -> Path:
@@ -78,22 +63,26 @@ def manifest_path(suite: str) -> Path:
     return layout.suite_root(suite) / "manifest.json"
 
 
-def manifest(suite: config.Suite, without: Container[str] = ()) -> dict[str, Any]:
+def manifest(
+    suite: config.Suite,
+    without: Container[str] = (),
+    known: Mapping[str, Mapping[str, Any]] | None = None,
+    here: bool = True,
+) -> dict[str, Any]:
     """The planned runs that exist, here or in DVC, by run id. Without times and hosts: equal runs give equal manifests.
 
     A run that was saved and not pulled keeps its entry: without it the guard would let it be trained again. So does a
-    run whose folder is in `without`, which is here but damaged; any other damaged run is a UserError.
+    run whose folder is in `without`, which is here but damaged; any other damaged run is a UserError. known: entries to
+    use instead of those in git. here: whether runs of this checkout count, not only saved ones.
     """
     runs: dict[str, Any] = {}
-    saved = _saved(suite)
+    saved = _saved(suite, known)
     for run in planned_runs(suite):
-        path = run.document(suite.name)
-        name = path.parent.relative_to(layout.suite_root(suite.name) / "runs").as_posix()
-        if path.is_file() and name not in without:
-            document = read_verified(path.parent, RunId(run.plan.cell.id, run.plan.digest, run.seed))
-            runs[run.id] = saved.entry(run, document)
+        path = layout.document_path(suite.name, run)
+        if here and run.path not in without and path.is_file():
+            runs[run.key] = saved.entry(run, read_verified(path.parent, run))
         elif (entry := saved.away(run)) is not None:
-            runs[run.id] = entry
+            runs[run.key] = entry
     return {"suite": suite.name, "runs": runs}
 
 
@@ -102,63 +91,91 @@ def entries(text: bytes, path: Path) -> dict[str, dict[str, Any]]:
     try:
         runs = {str(name): dict(entry) for name, entry in json.loads(text)["runs"].items()} if text else {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if store.in_conflict(text):
+            raise UserError(f"{path} {store.IN_CONFLICT}") from None
         raise UserError(f"{path} is damaged ({error!r}): `git checkout HEAD {path}` restores it") from None
     return runs
+
+
+def disagreements(suite: config.Suite) -> list[str]:
+    """What the manifest on disk says that the planned runs here, and the saved ones that dvc.lock names, do not."""
+    path = manifest_path(suite.name)
+    saved = store.saved_runs(suite.name) if Path(".dvc").is_dir() else {}
+    if not path.is_file() or not saved:
+        return []
+    listed, where = entries(path.read_bytes(), path), store.setup()
+    lacking, wrong = [], []
+    for run in planned_runs(suite):
+        here = layout.document_path(suite.name, run)
+        contents = [here.read_bytes()] if here.is_file() else []
+        if run.path in saved and (content := store.find(saved[run.path], where)) is not None:
+            contents.append(content)
+        if run.key not in listed:
+            lacking += [run.path] * (run.path in saved)
+        elif run.path not in saved and not contents:
+            wrong.append(run.path)  # Nobody has it.
+        elif contents and not any(_tells(listed[run.key], content) for content in contents):
+            wrong.append(run.path)
+    texts = {"lacks saved runs": lacking, "does not say what run.json says": wrong}
+    remedy = "`fp3o save` writes it anew"
+    return [f"{path} {text}: {first_of(runs)}; {remedy}" for text, runs in texts.items() if runs]
+
+
+def _tells(entry: Mapping[str, Any], content: bytes) -> bool:
+    """Whether an entry has the result that a run.json has."""
+    try:
+        document = json.loads(content)
+        return all(entry.get(name) == document[name] for name in (*RunId._fields, "status", "score", "sha256"))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 class _Saved(NamedTuple):
     """What is known of the saved runs of a suite."""
 
-    where: objects.Setup | None
+    where: store.Setup | None
     """None: the suite is not under DVC."""
-    locked: objects.Listing | None
+    locked: store.Listing | None
     """None: the listing is in a remote only."""
     known: Mapping[str, Mapping[str, Any]]
     """The manifest in git, by run id; not the one on disk, which Snakemake deletes before it runs the rule."""
 
-    def entry(self, run: PlannedRun, document: Mapping[str, Any]) -> dict[str, Any]:
+    def entry(self, run: RunId, document: Mapping[str, Any]) -> dict[str, Any]:
         """A run's entry, from its run.json."""
         return {
             **({"saved": "without checkpoint"} if self._without_checkpoint(run) else {}),
-            "cell": run.plan.cell.id,
-            "digest": run.plan.digest,
-            "seed": run.seed,
+            **run._asdict(),
             "status": document["status"],
             "score": document["score"],
             "sha256": document["sha256"],
         }
 
-    def _without_checkpoint(self, run: PlannedRun) -> bool:
+    def _without_checkpoint(self, run: RunId) -> bool:
         if self.locked is None:
-            return "saved" in self.known.get(run.id, {})
-        folder = _folder_of(run)
-        return f"{folder}/{records.RUN}" in self.locked and f"{folder}/{records.CHECKPOINT}" not in self.locked
+            return "saved" in self.known.get(run.key, {})
+        return f"{run.path}/{records.RUN}" in self.locked and f"{run.path}/{records.CHECKPOINT}" not in self.locked
 
-    def away(self, run: PlannedRun) -> dict[str, Any] | None:
+    def away(self, run: RunId) -> dict[str, Any] | None:
         """The entry of a saved run that is not in this checkout, None if it was not saved.
 
         From its run.json if DVC's cache or store has it, else from the manifest in git.
         """
-        md5 = (self.locked or {}).get(f"{_folder_of(run)}/{records.RUN}")
-        content = objects.find(md5, self.where) if md5 and self.where is not None else None
+        md5 = (self.locked or {}).get(f"{run.path}/{records.RUN}")
+        content = store.find(md5, self.where) if md5 and self.where is not None else None
         if content is not None:
             return self.entry(run, json.loads(content))
-        return dict(self.known[run.id]) if run.id in self.known else None
+        return dict(self.known[run.key]) if run.key in self.known else None
 
 
-def _folder_of(run: PlannedRun) -> str:
-    """A run's folder in listings."""
-    return f"{run.plan.cell.id}/{run.plan.digest}/seed-{run.seed}"
-
-
-def _saved(suite: config.Suite) -> _Saved:
-    if suite.name not in objects.TRACKED or not Path(".dvc").is_dir():
+def _saved(suite: config.Suite, known: Mapping[str, Mapping[str, Any]] | None = None) -> _Saved:
+    if suite.name not in store.TRACKED or not Path(".dvc").is_dir():
         return _Saved(None, {}, {})
-    where = objects.setup()
-    path = manifest_path(suite.name)
-    text = objects.committed(path, "") or objects.committed(path)
-    locked = objects.listing(objects.listing_name(objects.lock_text(), suite.name), where)
-    return _Saved(where, locked, entries(text or b"", path))
+    where = store.setup()
+    if known is None:
+        path = manifest_path(suite.name)
+        known = entries(store.committed(path, "") or store.committed(path) or b"", path)
+    locked = store.listing(store.listing_name(store.lock_text(), suite.name), where)
+    return _Saved(where, locked, known)
 
 
 # --- Cells and metrics ---------------------------------------------------------------------------------------------
@@ -217,7 +234,8 @@ def failures(suite: config.Suite) -> list[dict[str, Any]]:
     for plan, seeds in suite.runs():
         for block in config.seed_blocks(seeds, suite.seed_block):
             log = last_log(suite.name, plan, block)
-            missing = [s for s in block if not PlannedRun(plan, s).document(suite.name).is_file()]
+            ids = [RunId(plan.cell.id, plan.digest, seed) for seed in block]
+            missing = [run.seed for run in ids if not layout.document_path(suite.name, run).is_file()]
             lines = jobs.lines(log)
             if missing and lines:
                 exits = [line.split()[-1] for line in lines if line.startswith("--- exit code ")]

@@ -15,32 +15,19 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import layout, records
+from fp3o.runs import layout, records, store
 from fp3o.runs.folder import Lock
-from fp3o.runs.verify import RunId, read_verified
-from fp3o.workflow import objects, saved, saving
-from fp3o.workflow.objects import STORE, TRACKED, Listing, Setup
+from fp3o.runs.layout import RunId
+from fp3o.runs.store import STORE, TRACKED, Listing, Setup
+from fp3o.runs.verify import read_verified
+from fp3o.workflow import saving
 
 LEFTOVERS = (".*.tmp", ".*.partial", ".probe-*")
 """Files that a killed `dvc pull`, `fp3o pull` or training leaves beside finished ones."""
 LEFTOVER_SECONDS = 3600.0
-LAST = "the last commit's dvc.lock"
-
-
-class Run(NamedTuple):
-    """A run, here or in dvc.lock."""
-
-    cell: str
-    digest: str
-    seed: str
-
-    @property
-    def path(self) -> str:
-        return f"{self.cell}/{self.digest}/{self.seed}"
 
 
 def prune(suite: config.Suite, delete: bool = False, kept: bool = False) -> list[str]:
@@ -48,27 +35,27 @@ def prune(suite: config.Suite, delete: bool = False, kept: bool = False) -> list
 
     A run is superseded by a later one of the same cell and seed with the settings planned now, a run in replaced/ by a
     later one that is here and unaltered, scratch once all its seeds are finished. What is being trained is left alone.
-    An object of artifacts/ is removed once neither dvc.lock nor that of the last commit names it, so never in the same
-    call as its run. Runs saved earlier stay in git's history.
+    An object of artifacts/ is removed once neither dvc.lock names it nor that of a commit in use (the last one, its
+    parents, heads of branches, stashes), so never in the same call as its run. Runs saved before stay in git's history.
     """
     root = layout.suite_root(suite.name)
     if suite.name not in TRACKED:
         return _prune_folders(suite, root, {}, delete)[0] + _kept(root / "scratch", delete and kept)
-    with saved.alone():
-        if objects.listing_name(objects.lock_text(), suite.name) is None:
+    with store.store_lock():
+        if store.listing_name(store.lock_text(), suite.name) is None:
             stage = TRACKED[suite.name]
             raise UserError(f"dvc.lock has no stage `{stage}`: `fp3o save` writes it; nothing was removed")
-        where = objects.setup()
-        locked = saved.locked_listing(where, suite.name)
+        where = store.setup()
+        locked = store.locked_listing(where, suite.name)
         documents = {path: md5 for path, md5 in locked.items() if fnmatchcase(path, f"*/*/*/*/*/seed-*/{records.RUN}")}
         needed = _needed(where) if where.in_git else set()
         lines, gone = _prune_folders(suite, root, documents, delete)
-        rest = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in gone}
+        rest = {path: md5 for path, md5 in locked.items() if store.run_of(path) not in gone}
         if delete and rest != locked:
             saving.record(rest, where, suite.name)
         lines += _kept(root / "scratch", delete and kept)
         if where.in_git:
-            lines += _prune_store(needed | {objects.listing_of(rest)}, delete)
+            lines += _prune_store(needed | {store.listing_of(rest)}, delete)
     return lines
 
 
@@ -76,15 +63,15 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
     """List (and remove) superseded runs, scratch of finished runs and leftovers; the lines to print, and those runs."""
     planned = {plan.cell.id: plan.digest for plan, _ in suite.runs()}
     runs, scratch = root / "runs", root / "scratch"
-    found = {Run(str(p.parents[1].relative_to(runs)), p.parent.name, p.name) for p in runs.glob("*/*/*/*/*/seed-*")}
-    found |= {Run("/".join(parts[:4]), parts[4], parts[5]) for parts in (path.split("/") for path in locked)}
+    found = {RunId.at(folder) for folder in runs.glob("*/*/*/*/*/seed-*")}
+    found |= {RunId.at(store.run_of(path)) for path in locked}
     lines = []
     gone: set[str] = set()
     for run in sorted(found):
-        later = Run(run.cell, planned.get(run.cell, ""), run.seed)
+        later = run._replace(digest=planned.get(run.cell, ""))
         if later.digest in ("", run.digest) or not _older(run, later, runs, locked):
             continue
-        with _unlocked(scratch / run.cell / run.digest, [run.seed], delete) as free:
+        with _unlocked(scratch / run.cell / run.digest, [f"seed-{run.seed}"], delete) as free:
             if free:
                 folder = runs / run.path
                 lines.append(f"{folder} ({_size(folder) / 1e6:.1f} MB)" if folder.exists() else f"{folder} (in DVC)")
@@ -126,9 +113,8 @@ def _replaced(root: Path, planned: Mapping[str, str], delete: bool) -> list[str]
     kept, runs = root / "replaced", root / "runs"
     lines = []
     for folder in sorted(kept.glob("*/*/*/*/*/seed-*.*")):
-        old = Run(str(folder.parents[1].relative_to(kept)), folder.parent.name, folder.name)
-        ended, seed = _ended(old, kept, {}), folder.name.partition(".")[0]
-        later = {Run(old.cell, digest, seed) for digest in (old.digest, planned.get(old.cell, old.digest))}
+        ended, old = _ended(folder), RunId.at(folder.with_name(folder.name.partition(".")[0]))
+        later = {old, old._replace(digest=planned.get(old.cell, old.digest))}
         if ended is not None and any(_replaces(run, ended, runs) for run in later):
             days = (datetime.now(UTC) - ended).days
             lines.append(f"{folder} ({_size(folder) / 1e6:.1f} MB, {days} days old)")
@@ -137,33 +123,33 @@ def _replaced(root: Path, planned: Mapping[str, str], delete: bool) -> list[str]
     return lines
 
 
-def _replaces(run: Run, ended: datetime, runs: Path) -> bool:
+def _replaces(run: RunId, ended: datetime, runs: Path) -> bool:
     """Whether this run is here and unaltered, and ended after the given time."""
-    later = _ended(run, runs, {})
+    later = _ended(runs / run.path)
     if later is None or later <= ended:
         return False
     try:
-        read_verified(runs / run.path, RunId.at(runs / run.path))
+        read_verified(runs / run.path, run)
     except UserError:
         return False
     return True
 
 
-def _older(run: Run, later: Run, runs: Path, locked: Listing) -> bool:
+def _older(run: RunId, later: RunId, runs: Path, locked: Listing) -> bool:
     """Whether a run ended before the one that replaces it; False where that is not known."""
-    ended, replaced = (_ended(each, runs, locked) for each in (run, later))
+    ended, replaced = (_ended(runs / each.path, locked.get(f"{each.path}/{records.RUN}")) for each in (run, later))
     return ended is not None and replaced is not None and ended < replaced
 
 
-def _ended(run: Run, runs: Path, locked: Listing) -> datetime | None:
-    path = f"{run.path}/{records.RUN}"
+def _ended(folder: Path, saved: str | None = None) -> datetime | None:
+    """When the run in a folder ended, or if it is not there, the saved one whose run.json is this object."""
+    content: bytes | None
     try:
-        content = (runs / path).read_bytes()
+        content = (folder / records.RUN).read_bytes()
     except FileNotFoundError:
-        found = objects.find(locked[path], objects.setup()) if path in locked else None
-        if found is None:
-            return None
-        content = found
+        content = store.find(saved, store.setup()) if saved else None
+    if content is None:
+        return None
     try:
         ended = datetime.fromisoformat(json.loads(content)["volatile"]["ended"])
     except (ValueError, KeyError, TypeError):
@@ -232,26 +218,32 @@ def _size(folder: Path) -> int:
 
 
 def _needed(where: Setup) -> set[str]:
-    """Objects of all suites that dvc.lock names, or that of the last commit, which clones of the repository need."""
+    """Objects of all suites that dvc.lock names, or that of a commit in use: clones and colleagues need them."""
     names: set[str] = set()
-    for place, text in (("dvc.lock", objects.lock_text()), (LAST, objects.committed(objects.LOCK))):
+    locks = {store.lock_text(): ""}
+    for revision in store.commits_in_use():
+        locks.setdefault(store.committed(store.LOCK, revision) or b"", revision)
+    for text, revision in locks.items():
         for suite in TRACKED:
-            name = objects.listing_name(text, suite, place)
-            files = objects.listing(name, where)
+            name = store.listing_name(text, suite, f"dvc.lock of commit {revision}" if revision else "dvc.lock")
+            files = store.listing(name, where)
+            if files is None and name is not None and revision:
+                content = store.committed(store.object_path(STORE, name), revision)
+                files = {} if content is None else store.parsed(content, name)  # None: saved to another remote.
             if files is None:
-                raise UserError(f"object {name}, the list of {place}, is damaged or not here; nothing was removed")
+                raise UserError(f"object {name}, the list of dvc.lock, is damaged or not here; nothing was removed")
             names |= {*files.values(), *([name] if name else [])}
     return names
 
 
 def _prune_store(needed: set[str], delete: bool) -> list[str]:
     """List (and remove) objects in artifacts/ that are not needed."""
-    wanted = {objects.object_path(STORE, name) for name in needed}
+    wanted = {store.object_path(STORE, name) for name in needed}
     unneeded = [path for path in sorted((STORE / "files" / "md5").glob("??/*")) if path not in wanted]
     lines = [f"{path} ({path.stat().st_size / 1e6:.1f} MB)" for path in unneeded]
     if delete and unneeded:
         for path in unneeded:
             path.unlink()
         if Path(".git").exists():
-            saving.git(["rm", "--quiet", "--cached", "--ignore-unmatch"], unneeded)
+            store.git(["rm", "--quiet", "--cached", "--ignore-unmatch"], unneeded)
     return lines

@@ -9,11 +9,9 @@ from pathlib import Path
 
 from fp3o.errors import UserError
 from fp3o.progress import track
-from fp3o.runs import records
+from fp3o.runs import records, store
 from fp3o.runs.atomic import disk_errors
-from fp3o.workflow import objects, saved
-from fp3o.workflow.objects import STORE, TRACKED, Listing, Setup
-from fp3o.workflow.saved import Outcome, alone, by_run, fits, locked_listing, on_this_machine
+from fp3o.runs.store import STORE, TRACKED, Listing, Outcome, Setup, by_run, fits, locked_listing, store_lock
 
 
 def pull(patterns: Sequence[str] = (), suites: Sequence[str] = tuple(TRACKED)) -> Outcome:
@@ -22,8 +20,8 @@ def pull(patterns: Sequence[str] = (), suites: Sequence[str] = tuple(TRACKED)) -
     Never removes or replaces a file: a run with a file that differs from the saved one is left as it is. A run of which
     an object is damaged is not written at all.
     """
-    with alone():
-        where = objects.setup()
+    with store_lock():
+        where = store.setup()
         listings = {suite: locked_listing(where, suite) for suite in suites}
         runs = _locked_runs(listings, patterns)
         absent: dict[Path, dict[str, str]] = {}
@@ -35,7 +33,9 @@ def pull(patterns: Sequence[str] = (), suites: Sequence[str] = tuple(TRACKED)) -
             elif missing:
                 absent[folder] = missing
         if not where.in_git:
-            _fetch(absent, where)
+            wanted = {md5 for files in absent.values() for md5 in files.values()}
+            if lacking := [md5 for md5 in wanted if store.find(md5, where) is None]:
+                store.Remote(where).fetch(lacking)
         problems = []
         brought = 0
         for folder, files in track(absent.items(), "bringing runs", "runs"):
@@ -43,9 +43,9 @@ def pull(patterns: Sequence[str] = (), suites: Sequence[str] = tuple(TRACKED)) -
             problems += damaged
             brought += not damaged
         for suite, listing in listings.items():  # For `dvc status`.
-            objects.put(where.cache, objects.listing_of(listing), objects.listing_bytes(listing))
-            with disk_errors(objects.runs_folder(suite)):
-                objects.runs_folder(suite).mkdir(parents=True, exist_ok=True)
+            store.put(where.cache, store.listing_of(listing), store.listing_bytes(listing))
+            with disk_errors(store.runs_folder(suite)):
+                store.runs_folder(suite).mkdir(parents=True, exist_ok=True)
     lines = [f"{brought} runs brought, {len(runs) - len(absent) - len(different)} were here"]
     if different:
         lines.append(f"{len(different)} runs differ from the saved ones and were left as they are, e.g. {different[0]}")
@@ -61,10 +61,10 @@ def _locked_runs(listings: Mapping[str, Listing], patterns: Sequence[str]) -> di
             chosen_by = {pattern for pattern in patterns if fits(run, pattern, suite)}
             fitting |= chosen_by
             if chosen_by or not patterns:
-                found[objects.runs_folder(suite) / run] = files
+                found[store.runs_folder(suite) / run] = files
     for pattern in patterns:
         if pattern not in fitting:
-            cells = saved.cells_text(pattern, (path for listing in listings.values() for path in listing))
+            cells = store.cells_text(pattern, (path for listing in listings.values() for path in listing))
             raise UserError(f"no saved run fits {pattern}; saved cells: {cells or 'none'}")
     return found
 
@@ -74,7 +74,7 @@ def _not_here(folder: Path, files: Mapping[str, str]) -> dict[str, str] | None:
 
     A plain file stands for the compressed one that was saved if run.json, which has its checksum, is the saved one.
     """
-    here = {name: objects.md5_of(content) for name in files if (content := _content(folder / name)) is not None}
+    here = {name: store.md5_of(content) for name in files if (content := _content(folder / name)) is not None}
     plain = {name for name in files.keys() - here if (folder / name.removesuffix(records.COMPRESSED)).exists()}
     if any(files[name] != md5 for name, md5 in here.items()) or (plain and records.RUN not in here):
         return None
@@ -88,13 +88,6 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _fetch(absent: Mapping[Path, Mapping[str, str]], where: Setup) -> None:
-    """Let DVC fetch from its remote the objects that are missing on this machine."""
-    lacking = [folder for folder, files in absent.items() if not on_this_machine(files, where)]
-    if lacking:
-        saved.dvc("fetch", *map(str, lacking))
-
-
 def _bring(folder: Path, files: Mapping[str, str], where: Setup) -> list[str]:
     """Write the missing files of one run, run.json (which makes it a finished run) last.
 
@@ -103,11 +96,15 @@ def _bring(folder: Path, files: Mapping[str, str], where: Setup) -> list[str]:
     contents: dict[str, bytes] = {}
     problems = []
     for name, md5 in files.items():
-        content = objects.find(md5, where)
+        content = store.find(md5, where)
         if content is None:
-            path = objects.object_path(STORE if where.in_git else where.cache, md5)
-            remedy = f"`git checkout HEAD {path}` restores it" if where.in_git else "`dvc fetch` again"
-            problems.append(f"{path} is damaged or not here, {folder / name} was not brought: {remedy}")
+            path = store.object_path(STORE, md5)
+            if where.in_git:
+                about, remedy = str(path), f"`git checkout HEAD {path}` restores it"
+            else:
+                about = f"object {path.relative_to(STORE)} of {where.place}"
+                remedy = "delete it there if it is; `fp3o save` where the run is puts it back"
+            problems.append(f"{about} is damaged or missing, {folder / name} was not brought: {remedy}")
         else:
             contents[name] = content
     if problems:
@@ -115,7 +112,7 @@ def _bring(folder: Path, files: Mapping[str, str], where: Setup) -> list[str]:
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(contents, key=lambda name: (name == records.RUN, name)):
-        objects.put(where.cache, files[name], contents[name])
+        store.put(where.cache, files[name], contents[name])
         _write_new(folder / name, contents[name])
     return []
 

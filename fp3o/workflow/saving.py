@@ -6,22 +6,24 @@ stays; new ones are saved as `saving` of their suite says.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.progress import track
-from fp3o.runs import layout, records, small
+from fp3o.runs import compressed, layout, records, store
 from fp3o.runs.atomic import disk_errors
-from fp3o.runs.verify import RunId, read_verified
-from fp3o.workflow import guard, manifest, objects, saved
-from fp3o.workflow.objects import PAPER, STORE, TRACKED, Listing, Setup
-from fp3o.workflow.saved import Outcome, alone, by_run, file_lock, fits, locked_listing, on_this_machine
+from fp3o.runs.layout import RunId
+from fp3o.runs.store import PAPER, STORE, TRACKED, Listing, Outcome, Setup, by_run, fits, locked_listing
+from fp3o.runs.verify import copies, read_verified
+from fp3o.workflow import guard, manifest
 
 # Bytes. The store is part of the git repository, so it stays small; for more, a DVC remote is needed.
 STORE_LIMIT = 200_000_000
@@ -40,10 +42,10 @@ def save(message: str = "", suites: Sequence[str] = tuple(TRACKED), compress: Se
     runs = [(suite.name, run) for suite in chosen for run in _runs_here(suite)]
     for pattern in compress:
         if not any(fits(run, pattern, suite) for suite, run in runs):
-            cells = saved.cells_text(pattern, (run for _, run in runs))
+            cells = store.cells_text(pattern, (run for _, run in runs))
             raise UserError(f"no run here fits {pattern}; cells here: {cells or 'none (`fp3o pull`)'}")
-    with alone():
-        where = objects.setup()
+    with store.store_lock():
+        where = store.setup()
         lines: list[str] = []
         problems: list[str] = []
         stored: list[tuple[config.Suite, Listing]] = []
@@ -65,17 +67,18 @@ def _save_suite(suite: config.Suite, where: Setup, compress: Sequence[str]) -> t
     """Store the finished runs of a suite, write dvc.lock and its manifest; all saved files, and what was done."""
     locked = locked_listing(where, suite.name)
     here, problems = _finished_here(suite, locked, where, compress)
-    replaced = {objects.run_of(path) for path in here}
-    wanted = {path: md5 for path, md5 in locked.items() if objects.run_of(path) not in replaced} | here
+    present = {store.run_of(path) for path in here}
+    wanted = {path: md5 for path, md5 in locked.items() if store.run_of(path) not in present} | here
+    changed = [path for path in here if path.endswith(f"/{records.RUN}") and locked.get(path, here[path]) != here[path]]
     record(wanted, where, suite.name)
     lines = []
     if wanted or suite.name == PAPER:
         manifest.write_json(manifest.manifest_path(suite.name), manifest.manifest(suite, problems))
-        runs = {objects.run_of(path) for path in wanted}
-        place = f"{STORE}/" if where.in_git else f"DVC's remote {where.remote}"
-        lines.append(f"{len(wanted)} files of {len(runs)} runs are in {place}")
-        if away := runs - replaced:
+        runs = {store.run_of(path) for path in wanted}
+        lines.append(f"{len(wanted)} files of {len(runs)} runs are in {where.place}")
+        if away := runs - present:
             lines.append(f"{len(away)} of these runs are not here and stay as they were saved")
+        lines += [f"replaced: {store.run_of(path)}, which was saved before as another run" for path in changed]
     about = "" if suite.name == PAPER else f"{suite.name}: "
     named = [f"not saved: {text}" for text in problems.values()]
     return wanted, Outcome([f"{about}{line}" for line in lines], named)
@@ -91,37 +94,55 @@ def _finished_here(
     """
     files: Listing = {}
     problems: dict[str, str] = {}
-    root = objects.runs_folder(suite.name)
+    root = store.runs_folder(suite.name)
     known_runs = by_run(locked)
+    doubles = copies(_documents(suite, locked, where))
     for run in track(_runs_here(suite), "checking runs here", "runs"):
         folder = root / run
         known = known_runs.get(run, {})
         try:
             contents = _checked_contents(folder)
-            is_saved = known.get(records.RUN) == objects.md5_of(contents[records.RUN])
+            is_saved = known.get(records.RUN) == store.md5_of(contents[records.RUN])
+            if str(folder) in doubles and not is_saved:
+                raise UserError(doubles[str(folder)])
             names = list(known) if is_saved else _names(suite, RunId.at(folder), contents)
             if any(fits(run, pattern, suite.name) for pattern in compress):
-                names = small.names(names, checkpoint=True)
-            if is_saved and names == list(known) and on_this_machine(known, where):
+                names = compressed.names(names, checkpoint=True)
+            if is_saved and names == list(known) and store.on_this_machine(known, where):
                 files |= {f"{run}/{name}": md5 for name, md5 in known.items()}
                 continue
             if records.CHECKPOINT in names and records.CHECKPOINT not in contents:
-                raise UserError(small.without_checkpoint(folder, RunId.at(folder).cell, RunId.at(folder).seed))
+                raise UserError(compressed.without_checkpoint(folder, RunId.at(run).cell, RunId.at(run).seed))
         except UserError as error:
             problems[run] = str(error)
             continue
         except FileNotFoundError:
             continue  # A sweep is training it again: left for the next save.
-        for name, content in small.packed(contents, names).items():
-            md5 = objects.md5_of(content)
-            objects.put(where.cache, md5, content)
+        for name, content in compressed.packed(contents, names).items():
+            md5 = store.md5_of(content)
+            store.put(where.cache, md5, content)
             files[f"{run}/{name}"] = md5
     return files, problems
 
 
+def _documents(suite: config.Suite, locked: Listing, where: Setup) -> dict[str, dict[str, Any]]:
+    """run.json of the finished runs here and of the saved ones that are away, by folder; those that can be read."""
+    root = store.runs_folder(suite.name)
+    away = {root / run: files.get(records.RUN) for run, files in by_run(locked).items()}
+    documents = {}
+    for folder in sorted({*away, *layout.finished_runs(root)}):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # Damaged: named where it is checked.
+            here, md5 = folder / records.RUN, away.get(folder)
+            content = here.read_bytes() if here.is_file() else store.find(md5, where) if md5 else None
+            document = json.loads(content or b"null")
+            if RunId.of(document) == RunId.at(folder):
+                documents[str(folder)] = document
+    return documents
+
+
 def _runs_here(suite: config.Suite) -> list[str]:
     """Every finished run of this checkout, as cell/digest/seed."""
-    root = objects.runs_folder(suite.name)
+    root = store.runs_folder(suite.name)
     return [folder.relative_to(root).as_posix() for folder in layout.finished_runs(root)]
 
 
@@ -133,7 +154,7 @@ def _names(suite: config.Suite, run: RunId, contents: Mapping[str, bytes]) -> li
         return whole
     checkpoint = contents.get(records.CHECKPOINT)
     size = math.inf if checkpoint is None else len(checkpoint)  # Absent: it was left out elsewhere.
-    return small.names(whole, rule.keeps(suite.is_first(run.cell, run.seed), size))
+    return compressed.names(whole, rule.keeps(suite.is_first(run.cell, run.seed), size))
 
 
 def _checked_contents(folder: Path) -> dict[str, bytes]:
@@ -142,7 +163,7 @@ def _checked_contents(folder: Path) -> dict[str, bytes]:
     Compressed files under the names of the plain ones; without the checkpoint if the run was saved without.
     """
     checksums = read_verified(folder, RunId.at(folder))["sha256"]
-    left_out = records.CHECKPOINT if small.lacks_checkpoint(folder) else ""
+    left_out = records.CHECKPOINT if compressed.lacks_checkpoint(folder) else ""
     contents = {name: records.read_bytes(folder / name) for name in checksums if name != left_out}
     for name, content in contents.items():
         if hashlib.sha256(content).hexdigest() != checksums[name]:
@@ -155,48 +176,57 @@ def record(wanted: Mapping[str, str], where: Setup, suite: str = PAPER) -> None:
 
     In this order, so that a process killed in between leaves the old dvc.lock and some unused objects.
     """
-    content = objects.listing_bytes(wanted)
-    name = f"{objects.md5_of(content)}.dir"
-    objects.put(where.cache, name, content)
-    if where.in_git:
-        _store_in_git({**dict.fromkeys(wanted.values(), ""), name: ""}, wanted, where)
-    with file_lock(Path(".dvc/tmp/lock")):  # DVC's own lock: a running DVC command would write the old dvc.lock back.
-        objects.write_lock(name, wanted, where, suite)
-    with disk_errors(objects.runs_folder(suite)):
-        objects.runs_folder(suite).mkdir(parents=True, exist_ok=True)  # DVC misses a folder that holds nothing, too.
-    if not where.in_git:
-        for md5 in set(wanted.values()):  # DVC pushes from its cache, and shipped runs may be in artifacts/ only.
-            if (stored := objects.find(md5, where)) is not None:
-                objects.put(where.cache, md5, stored)
-        stage = TRACKED[suite]
-        saved.dvc("push", stage)
-        states: dict[str, str] = json.loads(saved.dvc("status", "--cloud", "--json", stage) or "{}")
-        absent = [path for path, state in states.items() if state in ("new", "missing")]
-        if absent:
-            raise UserError(f"{len(absent)} files are not in DVC's remote {where.remote}, e.g. {absent[0]}: save again")
+    name = store.listing_of(wanted)
+    store.put(where.cache, name, store.listing_bytes(wanted))
+    (_store_in_git if where.in_git else _push)({*wanted.values(), name}, wanted, where)
+    with store.file_lock(Path(".dvc/tmp/lock")):  # DVC's own: a running DVC command would write the old dvc.lock back.
+        store.write_lock(wanted, where, suite)
+    with disk_errors(store.runs_folder(suite)):
+        store.runs_folder(suite).mkdir(parents=True, exist_ok=True)  # DVC misses a folder that holds nothing, too.
 
 
-def _store_in_git(names: Iterable[str], wanted: Mapping[str, str], where: Setup) -> None:
+def _push(names: set[str], wanted: Mapping[str, str], where: Setup) -> None:
+    """Push the objects that the remote lacks; UserError if one is not on this machine, or still lacking afterwards."""
+    remote = store.Remote(where)
+    lacking = remote.lacks(names)
+    here = {name: content for name in lacking if (content := store.find(name, where)) is not None}
+    for name, content in here.items():
+        store.put(where.cache, name, content)  # DVC pushes from its cache; shipped runs may be in artifacts/ only.
+    remote.push(here)
+    if absent := remote.lacks(lacking):
+        raise UserError(
+            f"{where.place} lacks {len(absent)} files, e.g. {_path_of(min(absent), wanted)}: "
+            "save again where these runs are; dvc.lock was not changed"
+        )
+
+
+def _path_of(name: str, wanted: Mapping[str, str]) -> str:
+    """The file of a run that an object is; the object's name for the listing."""
+    return next((path for path, md5 in wanted.items() if md5 == name), name)
+
+
+def _store_in_git(names: set[str], wanted: Mapping[str, str], where: Setup) -> None:
     """Add the objects to artifacts/. UserError if that would make it too large, or an object is nowhere to be found."""
     added: list[str] = []
-    for name in names:
-        if objects.intact(objects.object_path(STORE, name), name) is None:
-            if objects.find(name, where) is None:
-                path = next((path for path, md5 in wanted.items() if md5 == name), name)
+    for name in sorted(names):
+        if store.intact(store.object_path(STORE, name), name) is None:
+            if store.find(name, where) is None:
                 raise UserError(
-                    f"{objects.object_path(STORE, name)} is damaged or not here, and {path} needs it: "
+                    f"{store.object_path(STORE, name)} is damaged or not here, and {_path_of(name, wanted)} needs it: "
                     f"`git checkout HEAD {STORE}` restores it; dvc.lock was not changed"
                 )
             added.append(name)
     _refuse_if_too_large(added, wanted, where)
     for name in track(added, f"adding to {STORE}/", "files"):
-        content = objects.find(name, where)
+        content = store.find(name, where)
         assert content is not None
-        objects.put(STORE, name, content)
+        store.put(STORE, name, content)
 
 
 def _refuse_if_too_large(added: Sequence[str], wanted: Mapping[str, str], where: Setup) -> None:
-    sizes = {name: objects.object_path(where.cache, name).stat().st_size for name in added}
+    if all(name.endswith(".dir") for name in added):
+        return  # A merge unites what both sides have stored already.
+    sizes = {name: store.object_path(where.cache, name).stat().st_size for name in added}
     total = sum(path.stat().st_size for path in STORE.rglob("*") if path.is_file()) + sum(sizes.values())
     if total <= STORE_LIMIT:
         return
@@ -222,10 +252,10 @@ def _stage_in_git(message: str, suites: Sequence[tuple[config.Suite, Listing]], 
     if not Path(".git").exists():
         return ["no git here: nothing staged"]
     notes = []
-    shown = [objects.LOCK]
+    shown = [store.LOCK]
     stored: set[str] = set()
     for suite, wanted in suites:
-        stored |= {*wanted.values(), objects.listing_of(wanted)}
+        stored |= {*wanted.values(), store.listing_of(wanted)}
         root = layout.suite_root(suite.name)
         if not wanted and suite.name != PAPER:
             continue  # Never saved: what lies there is its user's.
@@ -240,29 +270,13 @@ def _stage_in_git(message: str, suites: Sequence[tuple[config.Suite, Listing]], 
     shown = [path for path in shown if path.exists()]
     paths = list(shown)
     if where.in_git:
-        paths += [objects.object_path(STORE, name) for name in sorted(stored)]
+        paths += [store.object_path(STORE, name) for name in sorted(stored)]
         shown.append(STORE)
     text = " ".join(str(path) for path in shown)
-    git(["add"], paths)
+    store.git(["add"], paths)
     if not message:
         return [f"staged in git: {text}", *notes]
     if subprocess.run(["git", "diff", "--cached", "--quiet", "--", *map(str, shown)], check=False).returncode == 0:
         return ["nothing to commit", *notes]
-    git(["commit", "--quiet", "-m", message], paths)
+    store.git(["commit", "--quiet", "-m", message], paths)
     return [f"committed: {text}", *notes]
-
-
-def git(command: Sequence[str], paths: Iterable[Path]) -> None:
-    """Call git with these files, of which there may be thousands; UserError if it fails."""
-    done = subprocess.run(
-        ["git", *command, "--pathspec-from-file=-", "--pathspec-file-nul"],
-        input="\0".join(str(path) for path in paths),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        detail = (done.stderr or done.stdout).strip()[-300:]
-        if "index.lock" in (done.stderr or done.stdout):
-            detail = "another git process runs here, or one was killed: delete .git/index.lock if none does"
-        raise UserError(f"`git {command[0]}` failed: {detail}; the runs are stored, the same command completes it")

@@ -11,8 +11,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.progress import track
-from fp3o.runs import layout
-from fp3o.runs.verify import RunId, read_verified
+from fp3o.runs import layout, store
+from fp3o.runs.layout import RunId
+from fp3o.runs.verify import copies, read_verified
 from fp3o.workflow import guard, manifest
 
 State: TypeAlias = Literal["done", "diverged", "damaged", "resumable", "in DVC", "failed", "missing"]
@@ -71,12 +72,29 @@ def damaged(suite: str) -> tuple[int, list[str]]:
     """
     folders = layout.finished_runs(layout.suite_root(suite) / "runs")
     problems = []
+    documents = {}
     for folder in track(folders, "checking runs", "runs"):
         try:
-            read_verified(folder, RunId.at(folder))
+            documents[str(folder)] = read_verified(folder, RunId.at(folder))
         except UserError as error:
             problems.append(str(error))
-    return len(folders), problems
+    return len(folders), [*problems, *dict.fromkeys(copies(documents).values())]
+
+
+def not_stored(suite: str) -> list[str]:
+    """Saved files that artifacts/ or DVC's remote lacks: one line, if there are any."""
+    if not guard.in_dvc(suite):
+        raise UserError(f"suite {suite} has no saved runs; --remote asks for those")
+    where = store.setup()
+    files = store.locked_listing(where, suite)
+    names = {*files.values(), store.listing_of(files)}
+    if where.in_git:
+        absent = {name for name in names if store.intact(store.object_path(store.STORE, name), name) is None}
+    else:
+        absent = store.Remote(where).lacks(names)
+    paths = sorted(path for path, md5 in files.items() if md5 in absent) or sorted(absent)
+    text = f"{where.place} lacks {len(absent)} of {len(names)} objects, e.g. {paths[0] if paths else ''}: `fp3o save`"
+    return [f"{text} where these runs are puts them back"] if absent else []
 
 
 def lines(cells: Iterable[CellStatus], everything: bool) -> list[str]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fp3o.algorithms import ALGORITHMS
+from fp3o.algorithms.full_pipeline import Fp3oSettings
+from fp3o.algorithms.sequential import A2poSettings, HappoSettings
+from fp3o.algorithms.simultaneous import CoppoSettings
 from fp3o.config import Cell
-from fp3o.config.settings import Settings
+from fp3o.config.options import MatrixOptions
+from fp3o.config.settings import Settings, with_own
 from fp3o.envs import make
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.matrix import best_return
-from fp3o.envs.options import MatrixOptions
+from fp3o.envs.matrix.engine import best_return
 from fp3o.learner.randomness import Draws
 from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
@@ -19,7 +24,7 @@ from fp3o.rollout.collector import Collector
 from fp3o.rollout.evaluation import Evaluator
 
 SEEDS = (0, 1)
-SETTINGS = Settings(
+SETTINGS = with_own(Settings, Fp3oSettings, CoppoSettings, HappoSettings, A2poSettings)(
     rollout_length=4,
     rollout_threads=32,
     epochs=3,
@@ -39,7 +44,7 @@ ITERATIONS = 18
 @pytest.mark.parametrize("task", ["coordination", pytest.param("two-step", marks=pytest.mark.slow)])
 def test_solved(task: str, algorithm: str, kind: str) -> None:
     order = "semi-greedy" if algorithm == "a2po" else "random"
-    settings = Settings(**{**SETTINGS.__dict__, "agent_order": order})
+    settings = replace(SETTINGS, agent_order=order)
     env = make("matrix", task, len(SEEDS) * settings.rollout_threads)
     owners = sharing(kind, env.spec.agent_types)
     learner = Learner.fresh(env.spec, owners, algorithm, settings, SEEDS)

@@ -13,18 +13,21 @@ from typing import Any
 import pytest
 
 import fp3o
-from fp3o.algorithms import ALGORITHMS
-from fp3o.plugins.registry import ADDED
+from fp3o.registry import ALGORITHMS
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 # A change here is a change for every user: it belongs into CHANGELOG.md, and breaking ones need a new first number.
 SIGNATURES = """
 BatchEnv
+BatchEnv.bind_output_buffers(self, arrays: Mapping[str, NDArray[Any]]) -> None
 BatchEnv.close(self) -> None
+BatchEnv.has_kernels
 BatchEnv.identity(self) -> dict[str, Any]
 BatchEnv.load_state_dict(self, state: dict[str, NDArray[Any]]) -> None
+BatchEnv.own_threads
 BatchEnv.reset(self, seeds: Seeds) -> Snapshot
+BatchEnv.restarts
 BatchEnv.snapshot(self) -> Snapshot
 BatchEnv.state_dict(self) -> dict[str, NDArray[Any]]
 BatchEnv.step(self, actions: NDArray[Any]) -> Transition
@@ -33,10 +36,15 @@ Callback.advance(self, env_steps: int) -> bool | None
 Callback.begin(self, env_steps: int) -> None
 Callback.compiling(self, number: int) -> None
 Callback.end(self) -> None
+Callback.evaluated_policy(self, seed: int, records: Sequence[Record], tensors: Tensors) -> None
 Callback.evaluation(self, seed: int, records: Sequence[Record]) -> bool | None
+Callback.final(self, seed: int, records: Sequence[Record]) -> None
+Callback.finished(self, seeds: Sequence[int], state: Path) -> None
 Callback.iteration(self, seed: int, record: Record) -> bool | None
+Callback.may_stop
 Callback.say(self, text: str) -> None
 Callback.timed(self, iteration: int, seconds: Mapping[str, float]) -> None
+Callback.updated_policy(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None
 Context
 Context.advantage
 Context.log_ratio
@@ -101,8 +109,10 @@ WeightsAndBiases(folder: str | Path, name: str, config: Mapping[str, Any] | None
 WeightsAndBiases.end(self) -> None
 WeightsAndBiases.evaluation(self, seed: int, records: Sequence[Record]) -> None
 WeightsAndBiases.iteration(self, seed: int, record: Record) -> None
-algorithm(name: str, *, title: str = , colour: str = , settings: Mapping[str, Scalar | Setting] | None = None,
-    critic_input: Literal[state, observation] = state) -> Callable[[Turns], Turns]
+algorithm(name: str, *, title: str = , colour: str = ,
+    settings: Mapping[str, Scalar | Setting] | type[Any] | None = None,
+    critic_input: Literal[state, observation] = state, check: Callable[[Any, str, int], str] | None = None)
+    -> Callable[[Turns], Turns]
 environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> Callable[[T], T]
 play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
 runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Run]
@@ -173,7 +183,6 @@ def test_the_page_runs_as_printed(
         exec(compile("\n".join(blocks), str(PAGE), "exec"), {"__name__": "page"})
     finally:  # The page's own algorithm is not for other tests.
         ALGORITHMS.pop("patient", None)
-        ADDED.algorithms.pop("patient", None)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("matrix/climbing/full/mappo 0 finished ")
     assert lines[1] == "0.2"

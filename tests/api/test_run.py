@@ -18,7 +18,7 @@ from fp3o import cli
 from fp3o.execution.choice import Execution
 from fp3o.learner.update import Learner
 from fp3o.runs import records
-from fp3o.training import loop
+from fp3o.training import run as training
 
 CELL = "matrix/two-step/none/fp3o"
 TINY = {"total_steps": 1024, "evaluation_interval": 2, "evaluation_episodes": 4, "final_episodes": 8, "hidden_size": 16}
@@ -92,6 +92,8 @@ def test_play_is_evaluate(finished: Path, tmp_path: Path) -> None:
 class Watch(fp3o.Callback):
     """Remembers everything; stops where it is told to."""
 
+    may_stop = True
+
     def __init__(self, stop_at: int = -1) -> None:
         self.rows: dict[int, list[Mapping[str, Any]]] = {}
         self.evaluations: dict[int, list[Mapping[str, Any]]] = {}
@@ -135,7 +137,7 @@ def test_callbacks_are_told_that_a_run_ends_while_it_compiles(tmp_path: Path, mo
     def fails(*_: Any) -> None:
         raise fp3o.UserError("this does not compile")
 
-    monkeypatch.setattr(loop, "choose", lambda *_: Execution("graph", "cpu", "", 1, ""))
+    monkeypatch.setattr(training, "choose", lambda *_: Execution("graph", "cpu", "", 1, ""))
     monkeypatch.setattr(Learner, "rehearse", fails)
     watch = Watch()
     with pytest.raises(fp3o.UserError, match="this does not compile"):

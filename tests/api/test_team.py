@@ -13,7 +13,7 @@ from pettingzoo import ParallelEnv
 
 import fp3o
 from fp3o.api.team import Team
-from fp3o.envs.matrix import END, GAMES, Game
+from fp3o.envs.matrix.engine import END, GAMES, Game
 from fp3o.rollout.evaluation import trained
 
 TINY = {"total_steps": 512, "evaluation_interval": 2, "evaluation_episodes": 4, "final_episodes": 4, "hidden_size": 16}

@@ -16,9 +16,9 @@ from fake_game import game_file, install_game, use_fake_package, use_threads
 from recorded_battles import recorded
 from short_runs import tiny_plan, train
 
-from fp3o import smac_check
+from fp3o.checks import smac as smac_check
 from fp3o.cli.check_smac import MAPS
-from fp3o.envs.smac.recording import read
+from fp3o.envs.smac.check.recording import read
 from fp3o.runs import records
 
 

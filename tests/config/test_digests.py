@@ -10,8 +10,8 @@ from typing import Annotated
 import pytest
 
 from fp3o.config import Cell, Change, Settings, changes, load_suite, resolve
-from fp3o.envs.domains import OPTIONS
-from fp3o.envs.options import MpeOptions
+from fp3o.config.domains import OPTIONS
+from fp3o.config.options import MpeOptions
 from fp3o.errors import UserError
 from fp3o.fields import AddedLater, Bounds, restored
 
@@ -125,8 +125,7 @@ def digests() -> dict[str, str]:
 def later(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A later version of this program, with one more setting and one more option; the digests before."""
     before = digests()
-    for module in ("settings", "resolution"):
-        monkeypatch.setattr(f"fp3o.config.{module}.Settings", LaterSettings)
+    monkeypatch.setattr("fp3o.config.settings.Settings", LaterSettings)
     monkeypatch.setitem(OPTIONS, "mpe", LaterMpeOptions)
     return before
 
@@ -154,8 +153,7 @@ def test_without_the_mark_every_digest_changes(monkeypatch: pytest.MonkeyPatch) 
         weight_decay: Annotated[float, Bounds(0, 1)] = 0.0
 
     before = digests()
-    for module in ("settings", "resolution"):
-        monkeypatch.setattr(f"fp3o.config.{module}.Settings", Careless)
+    monkeypatch.setattr("fp3o.config.settings.Settings", Careless)
     after = digests()
     assert not set(before.values()) & set(after.values())
 
@@ -167,7 +165,7 @@ def test_an_old_run_is_read_with_the_value_it_had() -> None:
     class Moved(Settings):
         weight_decay: Annotated[float, Bounds(0, 1), AddedLater(0.0)] = 0.1
 
-    stored = resolve(Cell.parse("mpe/simple-reference/none/happo")).configuration()["settings"]
+    stored = resolve(Cell.parse("mpe/simple-reference/none/mappo")).configuration()["settings"]
     assert restored(stored, Moved).weight_decay == 0.0
     assert restored({**stored, "weight_decay": 0.3}, Moved).weight_decay == 0.3
     with pytest.raises(UserError, match="momentum"):

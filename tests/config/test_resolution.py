@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from fp3o import config
-from fp3o.config import Cell, load_suite, resolution, resolve, sources
-from fp3o.envs.domains import DOMAINS, OPTIONS, REVISIONS, published_domains
+from fp3o.config import Cell, load_suite, resolve
+from fp3o.config.catalogue import EPOCHS
+from fp3o.config.domains import DOMAINS, OPTIONS, REVISIONS, published_domains
+from fp3o.config.settings import every_field
 from fp3o.errors import UserError
 from fp3o.fields import declared
 from fp3o.runs import layout
@@ -184,11 +186,11 @@ def test_any_numbers_of_epochs_are_a_variant_of_fp3o() -> None:
     plan = resolve(Cell.parse("mpe/simple-reference/full/fp3o-4-1"))
     assert (plan.settings.epochs, plan.settings.epochs_dependent) == (4, 1)
     assert {change.source for change in plan.deviations} == {"variant fp3o-4-1"}
-    named = [name for name in config.variants("fp3o") if sources.EPOCHS.fullmatch(name)]
+    named = [name for name in config.variants("fp3o") if EPOCHS.fullmatch(name)]
     assert named == ["3-2", "8-7"]
     for name in named:
         first, second = map(int, name.split("-"))
-        assert sources.variant_settings("fp3o", name) == {"epochs": first, "epochs_dependent": second}
+        assert config.variant_settings("fp3o", name) == {"epochs": first, "epochs_dependent": second}
     for cell in ("fp3o-0-4", "fp3o-4-0", "fp3o-4-", "fp3o-4", "fp3o-99999-1", "mappo-4-1"):
         with pytest.raises(UserError, match="unknown variant"):
             Cell.parse(f"mpe/simple-reference/full/{cell}")
@@ -306,12 +308,10 @@ def test_settings_of_other_algorithms_are_not_hashed() -> None:
     assert "epochs_dependent" in resolve(Cell.parse("mamujoco/ant-2x4/full/fp3o")).configuration()["settings"]
 
 
-def test_every_number_is_bounded_and_every_reader_exists() -> None:
-    kinds: tuple[type[Any], ...] = (config.Settings, *OPTIONS.values())
-    for kind in kinds:
-        for field in declared(kind).values():
+def test_every_number_is_bounded() -> None:
+    for fields in (every_field(), *map(declared, OPTIONS.values())):
+        for field in fields.values():
             assert (field.bounds is not None) == (field.type in (int, float)), field.name
-            assert set(field.readers) <= set(config.algorithms())
             assert field.parse(field.default, "default") == field.default
 
 
@@ -323,7 +323,7 @@ def test_engine_revision_protocol_and_options_are_hashed(monkeypatch: pytest.Mon
     digests.add(resolve(other).digest)
     monkeypatch.setitem(REVISIONS, "mpe", 1_000_000)
     digests.add(resolve(other).digest)
-    monkeypatch.setattr(resolution, "PROTOCOL", 1_000_000)
+    monkeypatch.setattr(sys.modules["fp3o.config.resolve"], "PROTOCOL", 1_000_000)
     digests.add(resolve(cell).digest)
     assert len(digests) == 6
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from fp3o.envs import ahead, compiled, make
+from fp3o.envs import make
 from fp3o.envs.mamujoco.engine import MamujocoBatch
+from fp3o.envs.native import ahead, compiled
 from fp3o.processes import command
 
 
@@ -22,9 +23,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return commands
 
 
-def beside(env: object) -> None:
+def beside(env: Any) -> None:
     threads = set(threading.enumerate())
-    ahead.compile_beside(env, "mamujoco", "hopper-3x1")
+    ahead.compile_in_background(env, "mamujoco", "hopper-3x1")
     for thread in set(threading.enumerate()) - threads:
         thread.join()
 
@@ -34,7 +35,7 @@ def test_where_kernels_are_missing(started: list[list[str]], tmp_path: Path, mon
     beside(make("matrix", "climbing", 1))
     assert started == []
     beside(MamujocoBatch)
-    assert started == [command("fp3o.envs.ahead", "mamujoco", "hopper-3x1")]
+    assert started == [command("fp3o.envs.native.ahead", "mamujoco", "hopper-3x1")]
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "kernel.nbi").touch()
     beside(MamujocoBatch)

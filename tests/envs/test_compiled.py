@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from fp3o.envs import compiled, mamujoco, smac
+from fp3o.envs import mamujoco, smac
+from fp3o.envs.native import compiled
 from fp3o.envs.smac import chance, combat, kernel, layouts, motion, targets
 
 ROOT = Path(__file__).parents[2]

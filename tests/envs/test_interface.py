@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import fp3o
 from fp3o import config
-from fp3o.envs import make
-from fp3o.envs.domains import OPTIONS
+from fp3o.config.domains import OPTIONS
+from fp3o.config.options import MamujocoOptions, MatrixOptions, MpeOptions, SmacOptions
+from fp3o.envs import make, matrix
 from fp3o.envs.draws import uniform_draws
 from fp3o.envs.interface import BatchEnv, Snapshot, Transition, episode_generator, slot_seeds
-from fp3o.envs.matrix import GAMES
-from fp3o.envs.mpe import FLAVOURS, TASKS
-from fp3o.envs.options import MamujocoOptions, MatrixOptions, MpeOptions, SmacOptions
+from fp3o.envs.matrix.engine import GAMES
+from fp3o.envs.mpe.engine import FLAVOURS, TASKS
 from fp3o.errors import UserError
 
 ARRAYS: list[tuple[str, str, Any]] = [("matrix", task, MatrixOptions()) for task in GAMES]
@@ -264,3 +266,54 @@ def test_unknown_names_list_the_allowed_ones(domain: str) -> None:
         make("nonsense", "x", 1)
     with pytest.raises(UserError, match="number of environments is 0"):
         make(*next((d, t) for d, t, _ in ENGINES if d == domain), 0)
+
+
+# --- Optional parts -------------------------------------------------------------------------------------------------
+
+
+class Required(BatchEnv):
+    """An environment with what is required of one, and nothing else."""
+
+    def __init__(self, env: BatchEnv) -> None:
+        self._env, self.spec, self.slots = env, env.spec, env.slots
+
+    def reset(self, seeds: Any) -> Snapshot:
+        return self._env.reset(seeds)
+
+    def step(self, actions: Any) -> Transition:
+        return self._env.step(actions)
+
+    def snapshot(self) -> Snapshot:
+        return self._env.snapshot()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._env.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._env.load_state_dict(state)
+
+    def identity(self) -> dict[str, Any]:
+        return self._env.identity()
+
+    def close(self) -> None:
+        self._env.close()
+
+
+def test_an_environment_without_the_optional_parts_gets_their_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = matrix.make
+    made: list[Required] = []
+
+    def required(*arguments: Any, **options: Any) -> Required:
+        made.append(Required(own(*arguments, **options)))
+        return made[-1]
+
+    settings = {"total_steps": 512, "evaluation_episodes": 2, "final_episodes": 2}
+    trained = [fp3o.train("matrix/climbing/full/mappo", [0], settings, tmp_path / "own", quiet=True)]
+    monkeypatch.setattr(matrix, "make", required)
+    trained.append(fp3o.train("matrix/climbing/full/mappo", [0], settings, tmp_path / "required", quiet=True))
+    [(one,), (other,)] = trained
+    assert (one.path / "iterations.csv").read_bytes() == (other.path / "iterations.csv").read_bytes()
+    assert made
+    assert all((env.own_threads, env.has_kernels, env.restarts) == (False, False, 0) for env in made)

@@ -15,13 +15,13 @@ import pytest
 from mujoco import batch
 from numpy.typing import NDArray
 
-from fp3o.envs import checks
-from fp3o.envs.domains import OPTIONS, REVISIONS
+from fp3o import machine
+from fp3o.config.domains import OPTIONS, REVISIONS
+from fp3o.config.options import MamujocoOptions
 from fp3o.envs.interface import Transition, episode_generator, slot_seeds
 from fp3o.envs.mamujoco import MamujocoBatch, engine, make, models, task_names
 from fp3o.envs.mamujoco.bodies import find
 from fp3o.envs.mamujoco.kernels import run_slots
-from fp3o.envs.options import MamujocoOptions
 from fp3o.errors import UserError
 
 GOLDEN = Path(os.environ.get("FP3O_GOLDEN", Path(__file__).parents[1] / "data" / "golden")) / "envs" / "mamujoco"
@@ -524,7 +524,7 @@ def test_one_machine_code_serves_all_tasks() -> None:
 
 def test_threads_are_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limit = tmp_path / "cpu.max"
-    monkeypatch.setattr(checks, "_CGROUP_TIME", limit)
+    monkeypatch.setattr(machine, "_CGROUP_TIME", limit)
     processors = len(os.sched_getaffinity(0))
     assert make("reacher-2x1", 1).threads == 1
     for text, most in (("max 100000", 160), ("150000 100000", 1), ("10000 100000", 1), ("100000000 100000", 160)):

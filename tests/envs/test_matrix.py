@@ -7,10 +7,10 @@ import hashlib
 import numpy as np
 import pytest
 
+from fp3o.config.domains import REVISIONS
 from fp3o.envs import make
-from fp3o.envs.domains import REVISIONS
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.matrix import GAMES, best_return
+from fp3o.envs.matrix.engine import GAMES, best_return
 from fp3o.errors import UserError
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fp3o.config.domains import REVISIONS
+from fp3o.config.options import MpeOptions
 from fp3o.envs import make
-from fp3o.envs.domains import REVISIONS
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.mpe import HORIZON, TASKS
-from fp3o.envs.options import MpeOptions
+from fp3o.envs.mpe.engine import HORIZON, TASKS
 from fp3o.errors import UserError
 
 GOLDEN = Path(os.environ.get("FP3O_GOLDEN", Path(__file__).parents[1] / "data" / "golden")) / "envs" / "mpe"

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from fp3o.config import Cell, resolve
+from fp3o.config.options import PettingzooOptions
 from fp3o.envs import make
 from fp3o.envs.interface import Snapshot, slot_seeds
-from fp3o.envs.options import PettingzooOptions
 from fp3o.envs.pettingzoo import check, engine
 from fp3o.envs.pettingzoo.child import KEPT
 from fp3o.envs.pettingzoo.engine import PettingzooBatch
@@ -378,7 +378,7 @@ def test_workers_go_when_closed_and_when_the_parent_is_killed(strange: Any) -> N
     assert not any(alive(pid) for pid in pids)
     script = (
         "import sys, time; sys.path[:0] = sys.argv[1:]\n"
-        "from fp3o.envs import make; from fp3o.envs.options import PettingzooOptions\n"
+        "from fp3o.envs import make; from fp3o.config.options import PettingzooOptions\n"
         "env = make('pettingzoo', 'x', 1, options=PettingzooOptions(env='strange_environments:Forking'))\n"
         "from fp3o.envs.interface import slot_seeds; print(env._workers[0].child.pid, flush=True)\n"
         "print(int(env.reset(slot_seeds(0, 'test', 1)).state[0, 0, 0]), flush=True); time.sleep(60)\n"

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from fp3o.envs import pool
-from fp3o.envs.compiled import cache_folder
-from fp3o.envs.pool import SharedRanges
-from fp3o.envs.ranges import CFunc, Kernel, Ranges, read
+from fp3o.envs.native import pool
+from fp3o.envs.native.compiled import cache_folder
+from fp3o.envs.native.pool import SharedRanges
+from fp3o.envs.native.ranges import CFunc, Kernel, Ranges, read
 
 ROW = np.dtype([("age", np.float32), ("seen", np.int16)], align=True)
 

@@ -11,9 +11,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from fp3o.envs.domains import REVISIONS
+from fp3o.config.domains import REVISIONS
+from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.scenarios import SCENARIOS
 

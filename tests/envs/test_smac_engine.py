@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fp3o.config.options import SmacOptions
 from fp3o.envs import make
-from fp3o.envs.interface import BatchEnv, Snapshot, Transition, show_in, slot_seeds
-from fp3o.envs.options import SmacOptions
+from fp3o.envs.interface import BatchEnv, Snapshot, Transition, slot_seeds
 from fp3o.envs.smac import layouts
 from fp3o.envs.smac.kernel import run_slots
 from fp3o.envs.smac.scenarios import SCENARIOS
@@ -59,7 +59,7 @@ def test_it_shows_what_agents_see_where_it_is_told_to(threads: int) -> None:
     told.reset(seeds)
     shapes = {name: getattr(told.snapshot(), name) for name in ("observation", "state", "available")}
     arrays = {name: np.full_like(array, 7) for name, array in shapes.items()}
-    show_in(told, arrays)
+    told.bind_output_buffers(arrays)
     assert_same(copied(told.snapshot()), plain.snapshot())
     assert_same(play(told, seeds, 5)[-1].snapshot, play(plain, seeds, 5)[-1].snapshot)
     saved = plain.state_dict()

@@ -12,7 +12,7 @@ from benchmark_files import load_benchmark
 from recorded_battles import recorded
 
 from fp3o.envs.smac.battle import Steering
-from fp3o.envs.smac.recording import as_the_game_tells
+from fp3o.envs.smac.check.recording import as_the_game_tells
 
 HIDDEN = Steering(side_bonus=0.35, occupied=0.55)
 

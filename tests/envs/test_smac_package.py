@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fp3o.config.options import SmacOptions
 from fp3o.envs import make
 from fp3o.envs.interface import Episode, Snapshot
-from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac import starcraft2
 
 run_configs = pytest.importorskip("pysc2.run_configs")

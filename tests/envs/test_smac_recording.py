@@ -11,14 +11,14 @@ import pytest
 from fake_game import game_file, use_fake_package, use_threads
 from recorded_battles import recorded
 
+from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import Bools
-from fp3o.envs.options import SmacOptions
+from fp3o.envs.smac.check.playing import Battlefield, ScriptPlayer
+from fp3o.envs.smac.check.recorder import first_battles, join, record
+from fp3o.envs.smac.check.recording import FORMAT, Recording, read, write
+from fp3o.envs.smac.check.scripts import SCRIPTS
 from fp3o.envs.smac.layouts import Array
-from fp3o.envs.smac.playing import Battlefield, ScriptPlayer
-from fp3o.envs.smac.recorder import first_battles, join, record
-from fp3o.envs.smac.recording import FORMAT, Recording, read, write
 from fp3o.envs.smac.scenarios import SCENARIOS
-from fp3o.envs.smac.scripts import SCRIPTS
 from fp3o.envs.smac.starcraft2 import StarCraft2Battles
 from fp3o.errors import UserError
 

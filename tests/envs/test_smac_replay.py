@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from recorded_battles import recorded
 
+from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac.battle import Steering
-from fp3o.envs.smac.recording import Recording, as_the_game_tells
-from fp3o.envs.smac.replay import Pieces, Replay, engine_options, pieces_of
-from fp3o.envs.smac.trajectories import compare, course
+from fp3o.envs.smac.check.recording import Recording, as_the_game_tells
+from fp3o.envs.smac.check.replay import Pieces, Replay, engine_options, pieces_of
+from fp3o.envs.smac.check.trajectories import compare, course
 from fp3o.errors import UserError
 
 
@@ -24,7 +24,7 @@ def test_with_the_same_random_numbers_the_engine_foretells_itself_exactly(monkey
     """From the start, where everything is known; later targets, sides and hits in progress are not recorded."""
     battles = recorded("3m", "nearest", 4)
     seeds = slot_seeds(0, "recorded", 4)
-    monkeypatch.setattr("fp3o.envs.smac.replay.slot_seeds", lambda *_: seeds)
+    monkeypatch.setattr("fp3o.envs.smac.check.replay.slot_seeds", lambda *_: seeds)
     length = int(battles.lengths.min())
     errors = Replay(battles, Pieces(np.arange(4), np.zeros(4, int)), length).errors()
     assert (errors.distance == 0).all()
@@ -62,7 +62,7 @@ def test_pieces_are_whole_and_as_near_as_asked(crowd: Recording) -> None:
 def test_more_pieces_than_fit_at_once_are_replayed_alike(crowd: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = pieces_of(crowd, 2, 40)
     at_once = Replay(crowd, pieces, 2).predict()
-    monkeypatch.setattr("fp3o.envs.smac.replay.SLOTS", 16)
+    monkeypatch.setattr("fp3o.envs.smac.check.replay.SLOTS", 16)
     for whole, parts in zip(at_once, Replay(crowd, pieces, 2).predict(), strict=True):
         np.testing.assert_array_equal(whole, parts)
 

@@ -15,9 +15,9 @@ from fake_game import DATA, use_fake_package, use_threads
 from numpy.typing import NDArray
 
 from fp3o.config import Cell
+from fp3o.config.options import SmacOptions
 from fp3o.envs import make
 from fp3o.envs.interface import ActionSpec, BatchEnv, EnvSpec, Episode, Seeds, Snapshot, Transition
-from fp3o.envs.options import SmacOptions
 from fp3o.errors import UserError
 from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
@@ -98,7 +98,7 @@ def play_side_by_side(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
             assert result.episodes == episodes
         assert set(met[0]) == {1, 2, 3, 4}
         assert set(met[1]) == {1}
-        assert env.restarts == 0  # type: ignore[attr-defined]
+        assert env.restarts == 0
         assert env.identity()["engine"] == "starcraft2"
     finally:
         env.close()
@@ -133,7 +133,7 @@ def test_a_crashed_game_starts_again(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         assert not result.terminated[0]
         assert result.reward[0, 0] == 0
         assert result.episodes == []
-        assert env.restarts == 1  # type: ignore[attr-defined]
+        assert env.restarts == 1
         expect(env, data, 0, 0)
         env.step(data["actions"][1][None, :, None])
         expect(env, data, 0, 1)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fp3o.envs.smac.recording import Recording
+from fp3o.envs.smac.check.recording import Recording
 from fp3o.envs.smac.scenarios import SCENARIOS
 from fp3o.envs.smac.terrain import ground
 from fp3o.envs.smac.units import KINDS

@@ -24,6 +24,7 @@ from run_files import run_document
 from fp3o import cli, config
 from fp3o.cli import train as command
 from fp3o.errors import UserError
+from fp3o.execution.compute import Compute
 from fp3o.runs import records
 from fp3o.runs.atomic import write_atomically
 from fp3o.runs.folder import RunFolder, now
@@ -74,7 +75,7 @@ def write_files(folder: Path, plan: config.Plan, seed: int, seeds: Sequence[int]
     if plan.settings.final_episodes > plan.settings.evaluation_episodes:
         last = [f"{episode},{value:.6g},{value:.6g},,10" for episode in range(plan.settings.final_episodes)]
         write_atomically(folder / "final.csv", "\n".join([",".join(records.FINAL_COLUMNS), *last, ""]).encode())
-    write_atomically(folder / "iterations.csv", b"iteration,entropy\n1,0.5\n")
+    write_atomically(folder / "iterations.csv", f"iteration,entropy,loss\n1,0.5,{number(plan.digest, seed)}\n".encode())
     write_atomically(folder / "checkpoint.safetensors", repr((plan.digest, seed)).encode())
     volatile = {"resumes": resumes, "ended": os.environ.get("FAKE_ENDED") or now(), "stacked_seeds": list(seeds)}
     return run_document(plan, seed, folder, environment={"engine": "fake"}, volatile=volatile)
@@ -91,8 +92,8 @@ def train(
     seeds: Sequence[int],
     runs_root: Path,
     scratch_root: Path,
+    compute: Compute,
     callbacks: Sequence[Callback] = (),
-    **options: Any,
 ) -> None:
     cell = plan.cell.id
     where, _, at = os.environ.get("FAKE_FAIL", "").partition(":")
@@ -123,9 +124,9 @@ def train(
 
 
 def main() -> None:
-    loop = types.ModuleType("fp3o.training.loop")  # In place of the one that imports torch.
-    loop.train = train  # type: ignore[attr-defined]
-    sys.modules[loop.__name__] = loop
+    run = types.ModuleType("fp3o.training.run")  # In place of the one that imports torch.
+    run.train = train  # type: ignore[attr-defined]
+    sys.modules[run.__name__] = run
     command.print_results = lambda *_: None  # Needs SciPy, a second per job.
     cli.main()
 

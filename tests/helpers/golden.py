@@ -12,8 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fp3o.algorithms.full_pipeline import Fp3oSettings
+from fp3o.algorithms.sequential import A2poSettings, HappoSettings
+from fp3o.algorithms.simultaneous import CoppoSettings
 from fp3o.algorithms.turns import Rollout
-from fp3o.config.settings import Settings
+from fp3o.config.settings import Settings, with_own
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.learner.randomness import Draws
 from fp3o.learner.state import Parameters
@@ -113,7 +116,7 @@ def _settings(meta: dict[str, Any], algorithm: str) -> Settings:
     epochs: Any = meta.get("ppo_epoch_per_stage", meta.get("ppo_epoch"))
     schedules: dict[str, Any] = {"near_linear": "linear", "constant": "constant", "rp": "product"}
     orders: dict[str, Any] = {"greedy": "greedy", "cyclic": "fixed"}  # semi-greedy draws are recorded as an order
-    return Settings(
+    settings: Settings = with_own(Settings, Fp3oSettings, CoppoSettings, HappoSettings, A2poSettings)(
         rollout_length=meta["T"],
         rollout_threads=meta["E"],
         epochs=epochs,
@@ -143,6 +146,7 @@ def _settings(meta: dict[str, Any], algorithm: str) -> Settings:
         corrected_targets="critic_targets_corrected" in meta["neutralised"],
         joint_gradient=meta["algorithm"] == "coppo_joint",
     )
+    return settings
 
 
 def weights(arrays: Any, prefix: str, layout: ParameterLayout, owners: int) -> Tensor:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fp3o.config import Plan
-from fp3o.envs.domains import DOMAINS
+from fp3o.config.domains import DOMAINS
 from fp3o.runs import records
 
 

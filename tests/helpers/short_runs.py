@@ -5,16 +5,18 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from fp3o.config import Cell, Plan, Scalar, resolve
+from fp3o.execution.compute import Compute
 from fp3o.runs import records
 from fp3o.runs.interrupt import Interrupted
-from fp3o.training import loop
+from fp3o.training import run
 from fp3o.training.callbacks import Callback
 
+PLAIN = Compute("cpu", "eager")
 # A rollout, a network and an evaluation as small as they can be while everything still takes part.
 TINY: dict[str, dict[str, Scalar]] = {
     "mamujoco": {"rollout_length": 10, "episode_limit": 8},
@@ -37,6 +39,8 @@ def tiny_plan(cell: str, iterations: int = 2, **overrides: Scalar) -> Plan:
 class StopAfter(Callback):
     """Asks the run to stop, as Ctrl-C would, once it has come so far."""
 
+    may_stop = True
+
     def __init__(self, steps: int) -> None:
         self._stop = steps
 
@@ -46,25 +50,23 @@ class StopAfter(Callback):
 
 
 def train(
-    plan: Plan, folder: Path, seeds: Sequence[int] = (0,), path: str = "eager", allow_path_change: bool = False
+    plan: Plan,
+    folder: Path,
+    seeds: Sequence[int] = (0,),
+    path: Literal["eager", "compiled"] = "eager",
+    allow_path_change: bool = False,
 ) -> dict[str, Any]:
     """Train to the end on the CPU; the files (see `files`)."""
-    loop.train(plan, seeds, folder, folder / "scratch", device="cpu", mode=path, allow_path_change=allow_path_change)
+    compute = Compute("cpu", path, allow_path_change=allow_path_change)
+    run.train(plan, seeds, folder, folder / "scratch", compute)
     return files(folder)
 
 
 def begin(plan: Plan, folder: Path, seeds: Sequence[int] = (0,)) -> None:
     """Stop after the first iteration."""
+    stop = StopAfter(plan.settings.rollout_length * plan.settings.rollout_threads)
     with pytest.raises(Interrupted):
-        loop.train(
-            plan,
-            seeds,
-            folder,
-            folder / "scratch",
-            device="cpu",
-            mode="eager",
-            callbacks=[StopAfter(plan.settings.rollout_length * plan.settings.rollout_threads)],
-        )
+        run.train(plan, seeds, folder, folder / "scratch", PLAIN, [stop])
     assert not files(folder)
 
 

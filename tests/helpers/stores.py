@@ -10,8 +10,7 @@ import pytest
 from run_files import write_run
 
 from fp3o import config
-from fp3o.runs import layout
-from fp3o.workflow import objects
+from fp3o.runs import layout, store
 
 CELL = "smac/3s5z/full/fp3o"
 RUNS = 30
@@ -21,7 +20,7 @@ FILES = 4 * RUNS
 def publish(cell: str, seed: int, ended: str = "2026-01-01T00:00:00Z", suite: str = "paper", **settings: str) -> Path:
     """A finished run in the checkout of the current folder, as the trainer would leave it."""
     plan = config.resolve(config.Cell.parse(cell), settings, config.load_suite(suite))
-    folder = layout.run_directory(objects.runs_folder(suite), plan, seed)
+    folder = layout.run_directory(store.runs_folder(suite), plan, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAKE_ENDED", ended)
         document = fake_trainer.write_files(folder, plan, seed, (seed,), 0)
@@ -35,7 +34,7 @@ def git(*arguments: str) -> str:
 
 def locked(suite: str = "paper") -> dict[str, str]:
     """What dvc.lock lists."""
-    found = objects.listing(objects.listing_name(objects.lock_text(), suite), objects.setup())
+    found = store.listing(store.listing_name(store.lock_text(), suite), store.setup())
     assert found is not None
     return found
 
@@ -46,7 +45,7 @@ def stored() -> set[Path]:
 
 def here(suite: str = "paper") -> dict[str, bytes]:
     """Every file below results/<suite>/runs."""
-    root = objects.runs_folder(suite)
+    root = store.runs_folder(suite)
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fp3o.algorithms.full_pipeline import Fp3oSettings
+from fp3o.algorithms.sequential import A2poSettings, HappoSettings
+from fp3o.algorithms.simultaneous import CoppoSettings
 from fp3o.algorithms.turns import Rollout, Turn
-from fp3o.config.settings import Settings
+from fp3o.config.settings import Settings, with_own
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.learner.state import Parameters
-from fp3o.learner.step import Compiler, Kind
+from fp3o.learner.step import Stepper, Steps, StepVariant
 from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
 
@@ -23,7 +26,7 @@ MULTI_DISCRETE = ActionSpec("categorical", (3, 4))
 ACTIONS = {"gaussian": GAUSSIAN, "categorical": CATEGORICAL, "multi-discrete": MULTI_DISCRETE}
 
 # Small and quick, with steps large enough that a mistake shows.
-SETTINGS = Settings(
+SETTINGS = with_own(Settings, Fp3oSettings, CoppoSettings, HappoSettings, A2poSettings)(
     rollout_length=12,
     rollout_threads=2,
     epochs=2,
@@ -47,11 +50,11 @@ def make_learner(
     settings: Settings = SETTINGS,
     seeds: Sequence[int] = (0,),
     spec: EnvSpec | None = None,
-    compiler: Compiler = lambda function: function,
+    wrap: Callable[[Stepper], Steps] = lambda stepper: stepper,
 ) -> Learner:
     spec = make_spec() if spec is None else spec
     owners = sharing(kind_of_sharing, spec.agent_types)
-    return Learner.fresh(spec, owners, algorithm, settings, seeds, compiler=compiler)
+    return Learner.fresh(spec, owners, algorithm, settings, seeds, wrap=wrap)
 
 
 def make_rollout(
@@ -134,8 +137,8 @@ def _of_one(learner: Learner, seed: int, iteration: int, deaths: bool, starts_ep
 @torch.no_grad()
 def _played(learner: Learner, rollout: Rollout) -> Rollout:
     """With log-probabilities, distributions and hidden states of the learner's policy as it stands, step by step."""
-    everyone = learner.crew(Turn(1))
-    owners = learner.stepper.owners(everyone, Kind("own", None, "actor", True))
+    everyone = learner.members(Turn(1))
+    owners = learner.stepper.owners(everyone, StepVariant("own", None, "actor", True))
     trunks, heads, _ = learner.stepper.parameters
     layers = learner.actor.layers(learner.actor.rows(trunks, heads, owners))
     hidden = None if rollout.hidden_actor is None else rollout.hidden_actor[:, 0].transpose(1, 2)

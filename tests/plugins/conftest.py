@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fp3o.algorithms import ALGORITHMS
-from fp3o.envs.options import KNOWN_ENVIRONMENTS
-from fp3o.plugins import loading
-from fp3o.plugins.registry import ADDED
+from fp3o import registry
 
 Write = Callable[[str, str], Path]
 
@@ -19,11 +16,9 @@ Write = Callable[[str, str], Path]
 @pytest.fixture(autouse=True)
 def forget() -> Iterator[None]:
     tables: tuple[dict[str, object], ...] = (
-        ALGORITHMS,  # type: ignore[assignment]
-        KNOWN_ENVIRONMENTS,
-        ADDED.algorithms,
-        ADDED.environments,
-        loading._LOADED,
+        registry.ALGORITHMS,  # type: ignore[assignment]
+        registry.ENVIRONMENTS,
+        registry._LOADED,
         sys.modules,
     )
     before = [dict(table) for table in tables]

@@ -9,7 +9,7 @@ import pytest
 
 import fp3o
 from fp3o import cli
-from fp3o.plugins import check
+from fp3o.checks import algorithm as check
 
 Write = Callable[[str, str], Path]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fp3o import cli, config
-from fp3o.plugins.loading import load_file
+from fp3o.registry import load_file
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"

@@ -13,14 +13,13 @@ import torch
 from synthetic import SETTINGS, make_learner, make_rollout
 
 import fp3o
-from fp3o import cli, config
+from fp3o import cli, config, registry
 from fp3o.config import Cell, resolve
 from fp3o.envs import make
 from fp3o.envs.pettingzoo.factory import load_factory, located
 from fp3o.learner.randomness import Draws
-from fp3o.plugins import loading
-from fp3o.plugins.loading import load_file, source_digest
-from fp3o.plugins.registry import ADDED
+from fp3o.registry import ALGORITHMS, ENVIRONMENTS, load_file
+from fp3o.source_files import source_digest
 
 Write = Callable[[str, str], Path]
 
@@ -64,7 +63,7 @@ def test_an_algorithm_is_named_everywhere(shy: Path, capsys: pytest.CaptureFixtu
     assert [str(change) for change in plan.deviations] == ["shyness 1.0 → 2.0 (--set)"]
     with pytest.raises(fp3o.UserError, match=r"shyness = 101 is not allowed; allowed: 0 … 100"):
         resolve(cell, {"shyness": "101"})
-    with pytest.raises(fp3o.UserError, match="unknown setting 'shyness'"):
+    with pytest.raises(fp3o.UserError, match="shyness is read only by shy"):
         resolve(Cell.parse("matrix/two-step/none/mappo"), {"shyness": "2"})
 
 
@@ -101,7 +100,7 @@ def test_an_environment_is_a_task(write: Write) -> None:
     assert "our-game" in config.tasks("pettingzoo")
     plan = resolve(Cell.parse("pettingzoo/our-game/full/mappo"))
     assert (plan.settings.epochs, plan.options.episode_limit) == (2, 9)
-    assert plan.configuration()["plugins"] == {"environment": ADDED.environments["our-game"].digest}
+    assert plan.configuration()["plugins"] == {"environment": ENVIRONMENTS["our-game"].digest}
     env = make("pettingzoo", "our-game", 2, threads=1, options=plan.options)
     try:
         assert env.spec.agents == 2
@@ -130,7 +129,7 @@ def test_a_notebook_may_declare_a_name_again_and_a_file_the_same(shy: Path, tmp_
         lines = source.splitlines(keepends=True)
         linecache.cache["<cell>"] = (len(source), None, lines, "<cell>")
         exec(compile(source, "<cell>", "exec"), {"fp3o": fp3o, "__name__": "__main__"})
-    assert len(list(ADDED.algorithms["cell"].digest)) == 16
+    assert len(list(ALGORITHMS["cell"].digest)) == 16
     load_file(shy)
     (tmp_path / "more").mkdir()
     other = tmp_path / "more" / "shy.py"
@@ -153,13 +152,13 @@ def test_plugins_of_installed_packages(
     game = "@fp3o.environment('timid-game')\ndef game():\n    return EPOCHS\n"
     write("timid_1/rule.py", f"import fp3o\nfrom .amount import EPOCHS\n{rule}\n{game}")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(loading, "_WAITING", ["fp3o.plugins"])
+    monkeypatch.setattr(registry, "_WAITING", ["fp3o.plugins"])
     assert "timid" in config.algorithms()
     line = "fp3o: plug-in bad of timid is left out: ModuleNotFoundError: No module named 'timid_1.none'\n"
     assert capsys.readouterr().err == line
     assert "timid" in config.algorithms()  # asked once more, nothing is loaded twice
     before = source_digest(tmp_path / "timid_1" / "rule.py")
-    assert ADDED.algorithms["timid"].digest == before
+    assert ALGORITHMS["timid"].digest == before
     write("timid_1/amount.py", "EPOCHS = 4\n")
     assert source_digest(tmp_path / "timid_1" / "rule.py") != before
     assert located("timid-game") == "timid_1.rule:game"
@@ -263,4 +262,4 @@ def test_numbers_that_diverged_by_themselves_are_no_mistake_of_the_plugin(write:
     rollout = make_rollout(learner, (0, 1))
     rollout.reward[1] = torch.nan
     learner.update(rollout, Draws((0, 1), 0))
-    assert re.fullmatch("[0-9a-f]{16}", ADDED.algorithms["rule"].digest)
+    assert re.fullmatch("[0-9a-f]{16}", ALGORITHMS["rule"].digest)

@@ -13,11 +13,11 @@ from command import call
 from PIL import Image, ImageSequence
 from short_runs import tiny_plan, train
 
+from fp3o.config.options import MatrixOptions, MpeOptions
 from fp3o.envs import make
 from fp3o.envs.interface import Episode, slot_seeds
-from fp3o.envs.matrix import GAMES
-from fp3o.envs.mpe import TASKS
-from fp3o.envs.options import MatrixOptions, MpeOptions
+from fp3o.envs.matrix.engine import GAMES
+from fp3o.envs.mpe.engine import TASKS
 from fp3o.errors import UserError
 from fp3o.render import matrix, mpe
 from fp3o.render.films import Film, Shape, grid, tiled

@@ -48,7 +48,7 @@ import sys, numpy as np
 from fp3o.render.mamujoco import choose_backend, frames
 choose_backend()
 from fp3o.envs import make
-from fp3o.envs.options import MamujocoOptions
+from fp3o.config.options import MamujocoOptions
 env = make("mamujoco", sys.argv[1], 1)
 env.reset(np.array([3], dtype=np.uint64))
 positions = [env.state_dict()["qpos"][0]]

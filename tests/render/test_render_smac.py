@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
+from fp3o.config.options import SmacOptions
 from fp3o.envs import make
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.options import SmacOptions
 from fp3o.render import animation, smac
 
 

@@ -80,7 +80,7 @@ def write_run() -> WriteRun:
         extra = columns or {}
         lines = [",".join(("iteration", "env_steps", *ITERATION_COLUMNS, *extra))]
         for iteration in range(1, 41):
-            numbers = [iteration, iteration * batch, -0.01, 0.5, 1.4 - iteration / 100, 0.1, 0.7]
+            numbers = [iteration, iteration * batch, -0.01, 0.5, 1.4 - iteration / 100, 0.1, 0.7 + seed / 1e5]
             lines.append(",".join(f"{number:.6g}" for number in [*numbers, *(f(iteration) for f in extra.values())]))
         (folder / records.ITERATIONS).write_text("\n".join(lines) + "\n")
         diverged = (changes or {}).get("status") == "diverged"
@@ -93,7 +93,7 @@ def write_run() -> WriteRun:
             table = [",".join(records.FINAL_COLUMNS)]
             table += [f"{place},{value * agents:.6g},{value:.6g},,25" for place, value in enumerate(final)]
             (folder / records.FINAL).write_text("\n".join(table) + "\n")
-        (folder / records.CHECKPOINT).write_bytes(b"weights")
+        (folder / records.CHECKPOINT).write_bytes(f"weights of seed {seed}".encode())
         document = run_document(plan, seed, folder, **(changes or {}))
         finish_run(folder, document)
         return folder

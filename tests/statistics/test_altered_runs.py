@@ -14,7 +14,8 @@ import pytest
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout, records
-from fp3o.runs.verify import RunId, read_verified
+from fp3o.runs.layout import RunId
+from fp3o.runs.verify import read_verified
 from fp3o.statistics import export, scores
 from fp3o.statistics.scores import Planned
 from fp3o.statistics.suites import SuiteRuns
@@ -49,7 +50,7 @@ def sign(folder: Path, **changes: Any) -> None:
     """Alter run.json and give it the checksums of the files as they are now: a forgery the checksums do not show."""
     document = json.loads((folder / records.RUN).read_bytes()) | changes
     document["sha256"] = {name: records.sha256_of(folder / name) for name in document["sha256"]}
-    (folder / records.RUN).write_bytes(records.canonical_json(document))
+    (folder / records.RUN).write_bytes(records.run_bytes(document))
 
 
 def drop_last_line(text: str) -> str:
@@ -69,7 +70,7 @@ def forget_final(folder: Path) -> None:
     document = json.loads((folder / records.RUN).read_bytes())
     del document["sha256"][records.FINAL]
     document["score"] = records.score_summary(folder / records.EVALUATIONS)
-    (folder / records.RUN).write_bytes(records.canonical_json(document))
+    (folder / records.RUN).write_bytes(records.run_bytes(document))
 
 
 def write_words(folder: Path) -> None:

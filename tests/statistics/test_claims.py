@@ -102,7 +102,8 @@ def test_matching_degree_trend(tmp_path: Path, write_run: Any) -> None:
     """Seeds are the units: each of three rises by 15 points per doubling or so."""
     for size, share in zip(MATCHING_SIZES, (0.5, 0.6, 0.8, 0.95), strict=True):
         for seed in range(3):
-            columns = {"match": lambda i, share=share, seed=seed: float(i <= 40 * share + seed), "go": lambda i: 1.0}
+            columns: dict[str, Any] = {"go": lambda i: 1.0}
+            columns["match"] = lambda i, share=share, seed=seed: float(i <= 40 * share + seed)
             cell = f"mamujoco/reacher-2x1/none/fp3o-rollout-{size}"
             write_run(tmp_path, cell, seed, -40.0, suite="paper", columns=columns)
     found = finding("C8", tmp_path)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fp3o.config import Change
-from fp3o.envs.domains import RETURN
+from fp3o.config.domains import RETURN
 from fp3o.statistics import compare, published
 from fp3o.statistics.compare import compare_cell, judge, sentence
 from fp3o.statistics.published import Published

@@ -10,7 +10,6 @@ import pytest
 
 from fp3o import config
 from fp3o.algorithms import ALGORITHMS
-from fp3o.algorithms.turns import Algorithm
 from fp3o.envs.smac.scenarios import SCENARIOS, Group
 from fp3o.errors import UserError
 from fp3o.statistics import facts, published
@@ -63,7 +62,7 @@ def test_the_order_is_counted_in_the_turns(monkeypatch: pytest.MonkeyPatch) -> N
     assert orders("mamujoco/halfcheetah-6x1/none/happo") == [(i, "fixed ratios") for i in (1, 2, 3, 4, 5)]
     assert orders("mamujoco/halfcheetah-6x1/none/fp3o") == [(1, ""), (5, "fixed ratios")]
     assert orders("mamujoco/halfcheetah-6x1/none/fp3o-clipping-only") == [(1, ""), *[(5, "current ratios")] * 5]
-    monkeypatch.setitem(ALGORITHMS, "happo", Algorithm(ALGORITHMS["coppo"].turns))
+    monkeypatch.setitem(ALGORITHMS, "happo", replace(ALGORITHMS["coppo"], title="HAPPO"))
     assert facts.instability().departures == ["HAPPO, Order", "HAPPO, Smallest"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from fp3o.errors import UserError
 from fp3o.runs import records
-from fp3o.runs.verify import RunId
+from fp3o.runs.layout import RunId
 from fp3o.statistics import scores
 from fp3o.statistics.scores import Planned
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,12 @@ def test_difficulty_and_agents_stand_in_markdown_where_the_paper_has_them(data: 
     assert any(line[:3] + line[-1:] == ["full", "3s5z", "Hard", "HE"] for line in smac)
     assert mamujoco[2][2] == "FP3O"  # its tasks are not rated
     assert "Agent" not in mpe[2]
+
+
+def test_a_caption_is_text_in_markdown(data: SuiteRuns) -> None:
+    table = replace(table_of(data, "table-mpe"), caption="<script>alert(1)</script> and p < .05")
+    assert "<" not in to_markdown(table).splitlines()[0]
+    assert "&lt;script>alert(1)&lt;/script> and p &lt; .05" in to_markdown(table)
 
 
 def test_verdicts_and_marks(data: SuiteRuns) -> None:

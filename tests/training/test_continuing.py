@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from command import call
-from short_runs import StopAfter, documents, files, tiny_plan, train
+from short_runs import PLAIN, StopAfter, documents, files, tiny_plan, train
 
 import fp3o
 from fp3o.config import Cell, Plan, resolve
 from fp3o.errors import UserError
 from fp3o.rollout.evaluation import evaluate_run
 from fp3o.runs import checkpoint, layout, records
+from fp3o.runs.extend import extend
 from fp3o.runs.interrupt import Interrupted
-from fp3o.runs.longer import longer
-from fp3o.training import loop
-from fp3o.training.callbacks.checkpoints import Keep, Keeper
+from fp3o.training import run
+from fp3o.training.callbacks.checkpoints import ExtraCheckpoints, Keep
 
 SEEDS = (0, 1)
 
@@ -26,11 +26,10 @@ SEEDS = (0, 1)
 def train_keeping(plan: Plan, folder: Path, stop: int = 0, **what: Any) -> Keep:
     """Train the seeds in `folder`; stop: after so many steps, then go on."""
     keep = Keep(layout.kept_directory(folder / "scratch", plan), **what)
-    options: dict[str, Any] = {"device": "cpu", "mode": "eager", "keep": keep}
     if stop:
         with pytest.raises(Interrupted):
-            loop.train(plan, SEEDS, folder, folder / "scratch", callbacks=[StopAfter(stop)], **options)
-    loop.train(plan, SEEDS, folder, folder / "scratch", **options)
+            run.train(plan, SEEDS, folder, folder / "scratch", PLAIN, [ExtraCheckpoints(keep, plan), StopAfter(stop)])
+    run.train(plan, SEEDS, folder, folder / "scratch", PLAIN, [ExtraCheckpoints(keep, plan)])
     return keep
 
 
@@ -70,7 +69,7 @@ def test_what_cannot_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert f"{2 * each} steps are done; allowed: {3 * each} or more" in capsys.readouterr().err
     document = records.read_run(run / records.RUN)
     with pytest.raises(UserError, match="made by another version"):
-        longer({**document, "digest": "0123456789"}, 4 * each)
+        extend({**document, "digest": "0123456789"}, 4 * each)
 
 
 def test_the_longer_plan_is_the_one_set_by_hand() -> None:
@@ -78,7 +77,7 @@ def test_the_longer_plan_is_the_one_set_by_hand() -> None:
     cell = "mamujoco/hopper-3x1/none/fp3o-double-clip"
     short, long = tiny_plan(cell, 2, clip=0.1), tiny_plan(cell, 5, clip=0.1)
     document = {"cell": cell, "digest": short.digest, **short.configuration()}
-    plans = longer(document, long.settings.total_steps)
+    plans = extend(document, long.settings.total_steps)
     assert (plans.old.digest, plans.new) == (short.digest, long)
     assert {"variant fp3o-double-clip", "follows clip", "--set"} <= {one.source for one in plans.new.deviations}
 
@@ -120,9 +119,9 @@ def test_checkpoints_on_the_way(tmp_path: Path) -> None:
 
 def test_of_battles_neither_won_nor_lost_none_is_best(tmp_path: Path) -> None:
     plan = resolve(Cell.parse("smac/3s5z/full/mappo"))
-    keeper = Keeper(Keep(tmp_path / "kept", best=True), plan)
+    keeper = ExtraCheckpoints(Keep(tmp_path / "kept", best=True), plan)
     row = {"env_steps": 400, "return": 3.0, "return_per_agent": 3.0, "won": None, "length": 80}
-    keeper.evaluated(0, [row], lambda: {"x": np.zeros(1)})
+    keeper.evaluated_policy(0, [row], lambda: {"x": np.zeros(1)})
     assert not any(tmp_path.iterdir())
-    keeper.evaluated(0, [row, {**row, "won": True}], lambda: {"x": np.ones(1)})
+    keeper.evaluated_policy(0, [row, {**row, "won": True}], lambda: {"x": np.ones(1)})
     assert checkpoint.load(tmp_path / "kept" / "seed-0" / "best.safetensors")[1]["won"] == 1.0

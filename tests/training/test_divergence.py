@@ -16,7 +16,7 @@ from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Transition, slot_seeds
 from fp3o.learner.update import Learner
 from fp3o.runs import checkpoint, records
-from fp3o.training import loop
+from fp3o.training import block
 
 SICK = 1  # the seed that breaks, in the second iteration
 CELLS = ("mamujoco/hopper-3x1/partial/a2po", "mpe/simple-speaker-listener/none/fp3o", "matrix/masked/full/happo")
@@ -56,7 +56,7 @@ def poisoned_rewards(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Make environments of the sick seed break after so many steps."""
 
     def poison(healthy_steps: int) -> None:
-        monkeypatch.setattr(loop, "make", lambda *a, **k: Poisoned(make(*a, **k), healthy_steps))
+        monkeypatch.setattr(block, "make", lambda *a, **k: Poisoned(make(*a, **k), healthy_steps))
 
     return poison
 

@@ -13,15 +13,17 @@ import pytest
 import torch
 from short_runs import documents, files, train
 
-from fp3o.config import Cell, Settings, algorithms, option_names, resolve, setting_names
+from fp3o import machine
+from fp3o.config import Cell, algorithms, option_names, resolve, setting_names
+from fp3o.config.domains import OPTIONS
+from fp3o.config.settings import settings_of
 from fp3o.envs import make
-from fp3o.envs.domains import OPTIONS
 from fp3o.errors import UserError
-from fp3o.execution.choice import PairedStepper
+from fp3o.execution.compute import Compute
+from fp3o.execution.steps import PairedSteps
 from fp3o.fields import Declared, declared
-from fp3o.learner.step import Stepper
 from fp3o.learner.update import Learner
-from fp3o.training import loop, memory
+from fp3o.training import memory, run
 
 TINY: dict[str, dict[str, Any]] = {
     "matrix/two-step": {"rollout_length": 8},
@@ -55,7 +57,7 @@ def cases() -> list[Case]:
     for row in TINY:
         for algorithm in algorithms():
             cell = Cell.parse(f"{row}/full/{algorithm}")
-            fields = {**declared(Settings), **declared(OPTIONS[cell.domain])}
+            fields = {**declared(settings_of(algorithm)), **declared(OPTIONS[cell.domain])}
             names = (*setting_names(cell), *option_names(cell.domain))
             found += [(cell, name, value) for name in names for value in edges(fields[name])]
     return found
@@ -143,7 +145,7 @@ def test_a_gpu_holds_the_rollout_twice_where_steps_are_replayed(monkeypatch: pyt
     once = memory.PROCESS + sum(parts.values()) - parts["environments"] + memory.valuing(plan, env.spec, 5)
     gpu = SimpleNamespace(total_memory=once + parts["rollout"] // 2)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
-    monkeypatch.setattr(memory, "machine_bytes", lambda: 1 << 62)
+    monkeypatch.setattr(memory, "memory_bytes", lambda: 1 << 62)
     memory.check(plan, env.spec, 5, "cuda")
     with pytest.raises(UserError, match=r"for 5 seeds side by side and the GPU has .*; most of it for rollout"):
         memory.check(plan, env.spec, 5, "cuda", replayed=True)
@@ -159,7 +161,7 @@ def test_a_gpu_holds_the_rollout_twice_where_steps_are_replayed(monkeypatch: pyt
 def test_a_run_larger_than_the_machine_is_refused_before_it_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], words: str
 ) -> None:
-    monkeypatch.setattr(memory, "machine_bytes", lambda: memory.GIB)
+    monkeypatch.setattr(memory, "memory_bytes", lambda: memory.GIB)
     plan = resolve(Cell.parse("matrix/two-step/none/mappo"), changes)
     with pytest.raises(
         UserError, match=r"would need about .* GiB for 2 seeds side by side and this machine has 1.0"
@@ -169,34 +171,34 @@ def test_a_run_larger_than_the_machine_is_refused_before_it_starts(
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize(("spare", "stepper"), [(0, Stepper), (memory.GIB, PairedStepper)])
+@pytest.mark.parametrize(("spare", "paired"), [(0, False), (memory.GIB, True)])
 def test_a_machine_that_cannot_hold_both_gradients_computes_one_after_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int, stepper: type[Stepper]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: int, paired: bool
 ) -> None:
     cell = "mpe/simple-reference/full/mappo"
     plan = resolve(Cell.parse(cell), SMALL | TINY["mpe/simple-reference"] | {"total_steps": 50})
     env = make("mpe", "simple-reference", 1)
     needed = memory.PROCESS + sum(memory.estimate(plan, env.spec, 1).values()) + memory.valuing(plan, env.spec, 1)
     env.close()
-    monkeypatch.setattr(memory, "machine_bytes", lambda: needed + spare)
-    used: list[type[Stepper]] = []
+    monkeypatch.setattr(memory, "memory_bytes", lambda: needed + spare)
+    used: list[bool] = []
     fresh = Learner.fresh
 
     def noted(*arguments: Any, **options: Any) -> Learner:
-        used.append(options["stepper"])
+        used.append(options["wrap"] is PairedSteps)
         return fresh(*arguments, **options)
 
     monkeypatch.setattr(Learner, "fresh", noted)
-    loop.train(plan, (0,), tmp_path, tmp_path / "scratch", device="cpu", mode="eager", threads=2)
-    assert used == [stepper]
+    run.train(plan, (0,), tmp_path, tmp_path / "scratch", Compute("cpu", "eager", 2))
+    assert used == [paired]
     assert files(tmp_path) == train(plan, tmp_path / "one", (0,))
 
 
 def test_too_many_environments_are_refused_before_they_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "machine_bytes", lambda: memory.GIB)
-    monkeypatch.setattr("fp3o.training.loop.make", lambda *_, **__: pytest.fail("made environments"))
+    monkeypatch.setattr(memory, "memory_bytes", lambda: memory.GIB)
+    monkeypatch.setattr("fp3o.training.block.make", lambda *_, **__: pytest.fail("made environments"))
     plan = resolve(Cell.parse("mamujoco/ant-2x4/none/mappo"), {"rollout_threads": 100_000, "total_steps": 10**12})
     with pytest.raises(UserError, match="most of it for environments: rollout_threads = 100000"):
         train(plan, tmp_path / "new" / "runs")
@@ -204,11 +206,11 @@ def test_too_many_environments_are_refused_before_they_are_made(
 
 
 def test_the_machine_has_memory() -> None:
-    assert 2**28 < memory.machine_bytes() < 2**50
+    assert 2**28 < machine.memory_bytes() < 2**50
 
 
 @pytest.mark.parametrize(("system", "most"), [("linux", 2**20), ("darwin", 2**30)])
 def test_the_peak_is_a_gibibyte_on_any_system(system: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(resource, "getrusage", lambda _: SimpleNamespace(ru_maxrss=most))
-    assert memory.peak_mib() == 1024
+    assert machine.peak_memory_mib() == 1024

@@ -1,4 +1,4 @@
-"""Numbers of a short run of every algorithm, pinned: whoever changes them bumps PROTOCOL in fp3o/config/resolution.py.
+"""Numbers of a short run of every algorithm, pinned: whoever changes them bumps PROTOCOL in fp3o/config/resolve.py.
 
 In float32 another processor's order of summation is soon another run. Here the same programs run in float64, on games
 without ties, so the numbers hold on any machine to a relative 10⁻⁸. Measured over all cases on a Neoverse N1: initial
@@ -18,10 +18,10 @@ import pytest
 import torch
 
 from fp3o import config
+from fp3o.config.options import MatrixOptions
 from fp3o.envs import make
 from fp3o.envs.interface import BatchEnv, Snapshot
-from fp3o.envs.matrix import GAMES, TargetGame, TargetGames
-from fp3o.envs.options import MatrixOptions
+from fp3o.envs.matrix.engine import GAMES, TargetGame, TargetGames
 from fp3o.learner.randomness import Draws
 from fp3o.learner.state import Parameters
 from fp3o.learner.update import Learner, initialise, networks

@@ -12,16 +12,16 @@ import pytest
 from short_runs import tiny_plan
 
 from fp3o.config import Cell, resolve
-from fp3o.envs.domains import Metric
+from fp3o.config.domains import Metric
 from fp3o.errors import UserError
-from fp3o.execution.program_cache import WORK
+from fp3o.execution.program_cache import PROGRESS
 from fp3o.progress import Bar
-from fp3o.training import loop
-from fp3o.training.block_files import BlockFiles
 from fp3o.training.callbacks import Callback
 from fp3o.training.callbacks.progress import Progress
 from fp3o.training.callbacks.tensorboard import TensorBoard
 from fp3o.training.callbacks.wandb import WeightsAndBiases
+from fp3o.training.run import train
+from fp3o.training.run_files import RunFiles
 
 
 class Clock:
@@ -275,12 +275,12 @@ def test_who_watches_learns_of_a_failure_and_of_nothing_after_it(
         def end(self) -> None:
             ended.append("once")
 
-    def fails(files: BlockFiles) -> None:
-        assert WORK.tell is not None
+    def fails(files: RunFiles) -> None:
+        assert PROGRESS.report is not None
         raise OSError("no disk")
 
-    monkeypatch.setattr(BlockFiles, "open", fails)
+    monkeypatch.setattr(RunFiles, "open", fails)
     with pytest.raises(OSError, match="no disk"):
-        loop.train(tiny_plan("matrix/two-step/full/mappo"), (0,), tmp_path, tmp_path / "scratch", callbacks=[Heard()])
+        train(tiny_plan("matrix/two-step/full/mappo"), (0,), tmp_path, tmp_path / "scratch", callbacks=[Heard()])
     assert ended == ["once"]
-    assert WORK.tell is None
+    assert PROGRESS.report is None

@@ -43,6 +43,7 @@ def add(root: Path, name: str, place: str, text: str) -> None:
     path = root / name
     if place == "new":
         assert not path.exists(), f"{name} is not new"
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         return
     lines = path.read_text().splitlines(keepends=True)

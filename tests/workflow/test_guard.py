@@ -19,6 +19,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> config.Plan:
     """A clone of a repository with two saved seeds of a cell, nothing pulled."""
     monkeypatch.setattr(layout, "suite_root", lambda name: tmp_path / name)
     monkeypatch.setattr(guard, "in_dvc", lambda name: name == "paper")
+    monkeypatch.setattr(guard, "locked_runs", lambda name: None)
     plan = config.load_suite("paper").run(CELL)[0]
     for suite in ("paper", "smoke"):
         save(suite, plan, plan.digest)

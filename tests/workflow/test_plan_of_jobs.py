@@ -14,7 +14,7 @@ from fake_gpus import ASKED, device, fake_nvidia_smi
 from harness import ROOT, Checkout
 
 from fp3o import config
-from fp3o.workflow import machine
+from fp3o.workflow import resources
 
 
 @pytest.fixture
@@ -35,6 +35,15 @@ def test_a_wrong_configuration_is_named(checkout: Checkout, argument: str, named
     done = checkout.snakemake("-n", "--config", argument, check=False)
     assert done.returncode == 1
     assert named in done.stdout
+
+
+@pytest.mark.workflow
+@pytest.mark.parametrize("cell", ["no/such/cell", "mpe/simple-reference/full/nobody"])
+def test_a_cell_that_does_not_exist_is_a_line(checkout: Checkout, cell: str) -> None:
+    done = checkout.snakemake("-n", f"results/paper/cells/{cell}.json", check=False)
+    assert done.returncode != 0
+    assert f"{cell} is not in suite paper; allowed: the cells of benchmarks/suites/paper.yaml" in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_the_paper_suite_is_exactly_the_planned_jobs(full: Checkout) -> None:
@@ -95,7 +104,7 @@ def test_jobs_get_the_slots_that_hold_them(full: Checkout, tmp_path: Path) -> No
     given = re.findall(r"--per-gpu 4 --slots (\d) --log \S+ -- fp3o train smac/(\w+)/", text)
     assert {task: int(slots) for slots, task in given}.items() >= {"bane_vs_bane": 3, "3s5z": 1}.items()
     shares = {tuple(map(int, found)) for found in re.findall(r"device_slots=(\d), device_share=(\d+)", text)}
-    assert shares == {(1, machine.WHOLE // 8), (3, 3 * machine.WHOLE // 8)}
+    assert shares == {(1, resources.WHOLE // 8), (3, 3 * resources.WHOLE // 8)}
     assert len((tmp_path / "smi" / ASKED).read_text().splitlines()) == 1
 
 

@@ -16,14 +16,14 @@ from stores import CELL, FILES, RUNS, dvc, git, here, locked, publish, stored
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import atomic
-from fp3o.workflow import guard, manifest, objects, pulling, saved, saving
+from fp3o.runs import atomic, store
+from fp3o.workflow import guard, manifest, pulling, saving
 
 # --- save ----------------------------------------------------------------------------------------------------------
 
 
 def test_saving_a_checkout_with_one_cell_pulled_keeps_all_the_others(clone: Path) -> None:
-    before = (objects.lock_text(), manifest.manifest_path("paper").read_bytes(), stored())
+    before = (store.lock_text(), manifest.manifest_path("paper").read_bytes(), stored())
     assert pulling.pull([CELL]) == (["5 runs brought, 0 were here"], [])
     lines, problems = saving.save()
     assert problems == []
@@ -31,7 +31,7 @@ def test_saving_a_checkout_with_one_cell_pulled_keeps_all_the_others(clone: Path
         f"{FILES} files of {RUNS} runs are in artifacts/",
         "25 of these runs are not here and stay as they were saved",
     ]
-    assert (objects.lock_text(), manifest.manifest_path("paper").read_bytes(), stored()) == before
+    assert (store.lock_text(), manifest.manifest_path("paper").read_bytes(), stored()) == before
     assert git("status", "--short") == ""
 
 
@@ -39,7 +39,7 @@ def test_what_is_trained_again_replaces_its_own_entries_alone(clone: Path) -> No
     before, objects_before = locked(), stored()
     folder = publish(CELL, 3, ended="2026-02-02T00:00:00Z")
     saving.save("Again")
-    name = f"{folder.relative_to(objects.runs_folder())}/run.json"
+    name = f"{folder.relative_to(store.runs_folder())}/run.json"
     assert {path for path in before if locked()[path] != before[path]} == {name}
     assert locked().keys() == before.keys()
     assert stored() > objects_before  # what the last commit had is still there
@@ -59,14 +59,14 @@ def test_dvc_agrees_with_what_was_saved_from_a_part(
     dvc("pull", "--quiet")
     assert len(here()) == FILES
     # An interrupted `dvc pull` leaves such a file; it is no part of the run.
-    next(objects.runs_folder().rglob("seed-0")).joinpath(".Fx3aB9.tmp").write_text("half")
+    next(store.runs_folder().rglob("seed-0")).joinpath(".Fx3aB9.tmp").write_text("half")
     assert "up to date" in dvc("status")
     assert "up to date" in dvc("push")
-    lock = objects.lock_text()
+    lock = store.lock_text()
     dvc("commit", "--force", "runs")
-    assert objects.lock_text() == lock
+    assert store.lock_text() == lock
     assert saving.save().problems == []
-    assert objects.lock_text() == lock
+    assert store.lock_text() == lock
 
 
 def test_a_table_with_gaps_is_not_staged(clone: Path) -> None:
@@ -116,10 +116,10 @@ def test_the_store_in_git_has_a_limit_and_keeps_to_it(clone: Path, monkeypatch: 
     pulling.pull()
     assert saving.save().problems == []
     publish(CELL, 3, ended="2026-02-02T00:00:00Z")
-    before = (objects.lock_text(), stored())
+    before = (store.lock_text(), stored())
     with pytest.raises(UserError, match=rf"would hold .* MB \(largest: {CELL} .*`fp3o prune`.*remote of your own"):
         saving.save()
-    assert (objects.lock_text(), stored()) == before
+    assert (store.lock_text(), stored()) == before
 
 
 @pytest.mark.workflow
@@ -135,31 +135,33 @@ def test_a_remote_of_ones_own_has_no_limit_and_is_asked_itself(
     lines, problems = saving.save("Again")
     assert (lines[0], problems) == (f"{FILES} files of {RUNS} runs are in DVC's remote team", [])
     assert stored() == before
-    assert all(objects.intact(objects.object_path(remote, md5), md5) is not None for md5 in locked().values())
+    assert all(store.intact(store.object_path(remote, md5), md5) is not None for md5 in locked().values())
 
     # A second machine that has nothing but that remote: one cell comes, saving keeps the rest.
-    lock = yaml.safe_load(objects.lock_text())["stages"]["runs"]["outs"]
+    saved = yaml.safe_load(store.lock_text())["stages"]["runs"]["outs"]
     for gone in (".dvc/cache", "artifacts", "results/paper/runs"):
         shutil.rmtree(gone)
     pulling.pull([CELL])
     assert len(here()) == 20
     assert saving.save().problems == []
     assert len(locked()) == FILES
-    now = yaml.safe_load(objects.lock_text())["stages"]["runs"]["outs"]
-    assert now[0]["md5"] == lock[0]["md5"]
+    now = yaml.safe_load(store.lock_text())["stages"]["runs"]["outs"]
+    assert now[0]["md5"] == saved[0]["md5"]
     assert len(json.loads(manifest.manifest_path("paper").read_bytes())["runs"]) == RUNS
 
-    # What the remote lacks is not called saved.
-    md5 = locked()[f"{folder.relative_to(objects.runs_folder())}/run.json"]
+    # What the remote has lost is pushed again by whoever has it; what nobody has is not called saved.
+    path = f"{folder.relative_to(store.runs_folder())}/run.json"
+    lost = store.object_path(remote, locked()[path])
+    lost.unlink()
+    assert saving.save().problems == []
+    assert store.intact(lost, locked()[path]) is not None
+    away, md5 = next((path, md5) for path, md5 in locked().items() if not path.startswith(CELL))
+    store.object_path(remote, md5).unlink()
+    lock = store.lock_text()
     publish("smac/3s5z/full/happo", 0, ended="2026-02-02T00:00:00Z")
-    monkeypatch.setattr(saved, "dvc", deaf_to_pushes(saved.dvc))
-    objects.object_path(remote, md5).unlink()
-    with pytest.raises(UserError, match="files are not in DVC's remote team"):
+    with pytest.raises(UserError, match=f"DVC's remote team lacks 1 files, e.g. {away}: save again where"):
         saving.save()
-
-
-def deaf_to_pushes(call: Callable[..., str]) -> Callable[..., str]:
-    return lambda *arguments: "" if arguments[0] == "push" else call(*arguments)
+    assert store.lock_text() == lock
 
 
 def test_damaged_files_of_dvc_are_one_line(clone: Path) -> None:
@@ -167,8 +169,8 @@ def test_damaged_files_of_dvc_are_one_line(clone: Path) -> None:
     with pytest.raises(UserError, match=r"dvc\.lock cannot be read .*git checkout HEAD dvc\.lock"):
         saving.save()
     git("checkout", "--quiet", "HEAD", "dvc.lock")
-    name = objects.listing_name(objects.lock_text())
-    objects.object_path(objects.STORE, str(name)).write_text("[]")
+    name = store.listing_name(store.lock_text())
+    store.object_path(store.STORE, str(name)).write_text("[]")
     for command in (saving.save, pulling.pull):
         with pytest.raises(UserError, match="the list of the saved runs, is damaged or not here: `git checkout HEAD"):
             command()
@@ -207,7 +209,7 @@ def test_a_damaged_manifest_or_run_is_one_line(clone: Path) -> None:
     publish(CELL, 0)
     manifest.manifest_path("paper").write_text("<<<<<<< HEAD\n")
     git("add", "results/paper/manifest.json")
-    with pytest.raises(UserError, match=r"manifest\.json is damaged"):
+    with pytest.raises(UserError, match=r"manifest\.json has conflict markers of a merge: `fp3o merge`"):
         manifest.manifest(suite)
 
 
@@ -218,9 +220,9 @@ def test_pulling_never_touches_a_file_that_is_here(clone: Path) -> None:
     mine = publish(CELL, 3, ended="2026-02-02T00:00:00Z")  # unsaved, and another than the saved one
     other = publish(CELL, 7)  # of no suite
     settings = publish(CELL, 0, clip="0.3")
-    stray = objects.runs_folder() / "notes.txt"
+    stray = store.runs_folder() / "notes.txt"
     stray.write_text("mine")
-    half = objects.runs_folder() / "smac/3s5z/full/happo"
+    half = store.runs_folder() / "smac/3s5z/full/happo"
     half = half / config.load_suite("paper").run("smac/3s5z/full/happo")[0].digest / "seed-0" / "evaluations.csv"
     half.parent.mkdir(parents=True)
     half.write_text("a training is just writing this")
@@ -262,14 +264,14 @@ def test_a_pattern_that_fits_nothing_is_a_mistake(clone: Path) -> None:
 
 def test_an_altered_object_is_named_and_its_run_not_brought(clone: Path) -> None:
     path, md5 = next((path, md5) for path, md5 in locked().items() if path.endswith("seed-2/evaluations.csv"))
-    altered = objects.object_path(objects.STORE, md5)
+    altered = store.object_path(store.STORE, md5)
     altered.write_bytes(altered.read_bytes() + b"9,9\n")
     lines, problems = pulling.pull()
     assert lines == [f"{RUNS - 1} runs brought, 0 were here"]
     assert len(problems) == 1
     assert str(altered) in problems[0]
     assert path in problems[0]
-    assert not (objects.runs_folder() / objects.run_of(path)).exists()
+    assert not (store.runs_folder() / store.run_of(path)).exists()
     with pytest.raises(UserError, match=f"{altered} is damaged"):
         saving.save()
     git("checkout", "HEAD", str(altered))
@@ -277,30 +279,67 @@ def test_an_altered_object_is_named_and_its_run_not_brought(clone: Path) -> None
 
 
 @pytest.mark.workflow
+def test_an_altered_object_of_a_remote_is_named_with_a_remedy_that_works(clone: Path, tmp_path: Path) -> None:
+    pulling.pull()
+    remote = tmp_path / "remote"
+    with Path(".dvc/config.local").open("w") as file:
+        file.write(f"[core]\n    remote = team\n['remote \"team\"']\n    url = {remote}\n")
+    saving.save()
+    path, md5 = next((path, md5) for path, md5 in locked().items() if path.endswith("seed-2/evaluations.csv"))
+    altered = store.object_path(remote, md5)
+    altered.chmod(0o644)
+    altered.write_bytes(altered.read_bytes() + b"9,9\n")
+    for gone in (".dvc/cache", "artifacts", "results/paper/runs"):
+        Path(gone).rename(tmp_path / gone.replace("/", "-"))
+    for _ in range(2):  # The same bytes again do not help.
+        (problem,) = pulling.pull().problems
+        place = f"files/md5/{md5[:2]}/{md5[2:]} of DVC's remote team"
+        assert problem == (
+            f"object {place} is damaged or missing, {store.runs_folder() / path} was not brought: "
+            "delete it there if it is; `fp3o save` where the run is puts it back"
+        )
+    altered.unlink()
+    shutil.copytree(tmp_path / "artifacts", "artifacts")  # whoever has the run
+    assert saving.save().problems == []
+    shutil.rmtree("artifacts")
+    shutil.rmtree(".dvc/cache")
+    assert pulling.pull().problems == []
+
+
+@pytest.mark.workflow
+def test_an_edit_of_the_settings_does_not_make_saved_runs_stale(clone: Path) -> None:
+    """Folders are named by what was trained; a comment in tasks.yaml changes none of them."""
+    pulling.pull()
+    with Path("benchmarks/tasks.yaml").open("a") as file:
+        file.write("# a comment\n")
+    assert "up to date" in dvc("status", "runs")
+
+
+@pytest.mark.workflow
 def test_dvc_itself_refuses_an_altered_object(clone: Path) -> None:
     md5 = next(md5 for path, md5 in locked().items() if path.startswith(CELL) and path.endswith("evaluations.csv"))
-    altered = objects.object_path(objects.STORE, md5)
+    altered = store.object_path(store.STORE, md5)
     altered.write_bytes(altered.read_bytes() + b"9,9\n")
     shown = dvc("pull", f"results/paper/runs/{CELL}", check=False)
     assert not shown.endswith("exit code 0")
     assert altered.is_file()
-    assert len(list((objects.runs_folder() / CELL).rglob("evaluations.csv"))) < 5
+    assert len(list((store.runs_folder() / CELL).rglob("evaluations.csv"))) < 5
 
 
 def test_a_saved_object_is_mended_by_whoever_has_its_bytes(clone: Path) -> None:
     pulling.pull()
     md5 = next(iter(locked().values()))
-    altered = objects.object_path(objects.STORE, md5)
+    altered = store.object_path(store.STORE, md5)
     altered.write_bytes(b"")
     assert saving.save().problems == []
-    assert objects.intact(altered, md5) is not None
+    assert store.intact(altered, md5) is not None
 
 
 def test_a_listing_cannot_write_elsewhere(clone: Path) -> None:
-    content = objects.listing_bytes({"../../../outside": next(iter(locked().values()))})
-    name = f"{objects.md5_of(content)}.dir"
-    objects.put(objects.STORE, name, content)
-    objects.write_lock(name, {}, objects.setup())
+    content = store.listing_bytes({"../../../outside": next(iter(locked().values()))})
+    name = f"{store.md5_of(content)}.dir"
+    store.put(store.STORE, name, content)
+    store.write_lock({"../../../outside": next(iter(locked().values()))}, store.setup())
     with pytest.raises(UserError, match="is no file below a suite's runs"):
         pulling.pull()
     assert not (clone.parent / "outside").exists()
@@ -349,7 +388,7 @@ def test_a_save_killed_at_any_step_loses_nothing_and_the_next_completes(clone: P
         now = locked()  # readable: the old one or the new one
         assert now.keys() == before.keys()
         for md5 in now.values():
-            assert objects.intact(objects.object_path(objects.STORE, md5), md5) is not None
+            assert store.intact(store.object_path(store.STORE, md5), md5) is not None
         assert saving.save().problems == []
         assert len([path for path in before if locked()[path] != before[path]]) == 1
         # Back to the start, so that the next one is killed in a whole save too.
@@ -359,8 +398,8 @@ def test_a_save_killed_at_any_step_loses_nothing_and_the_next_completes(clone: P
     assert step > 15
     assert saving.save("Again").problems == []
     assert (
-        locked()[f"{fresh.relative_to(objects.runs_folder())}/run.json"]
-        != before[f"{fresh.relative_to(objects.runs_folder())}/run.json"]
+        locked()[f"{fresh.relative_to(store.runs_folder())}/run.json"]
+        != before[f"{fresh.relative_to(store.runs_folder())}/run.json"]
     )
     assert git("status", "--short") == ""
     assert not [path for path in git("ls-files", "artifacts").split() if "partial" in path]
@@ -370,17 +409,17 @@ def test_a_pull_killed_at_any_step_is_completed_by_the_next(clone: Path) -> None
     pattern = [f"{CELL}/*/seed-2"]
     step = 1
     while killed_at(step, lambda: pulling.pull(pattern)):
-        done = (objects.runs_folder() / CELL).glob("*/seed-2/run.json")
+        done = (store.runs_folder() / CELL).glob("*/seed-2/run.json")
         assert all(len([p for p in path.parent.iterdir() if not p.name.startswith(".")]) == 4 for path in done)
         if step % 2:
-            shutil.rmtree(objects.runs_folder(), ignore_errors=True)
+            shutil.rmtree(store.runs_folder(), ignore_errors=True)
         if step % 3 == 0:
             shutil.rmtree(".dvc/cache", ignore_errors=True)
         step += 1
     assert step > 5
     pulling.pull(pattern)
     expected = {path: md5 for path, md5 in locked().items() if path.startswith(CELL) and "/seed-2/" in path}
-    assert {path: objects.md5_of(content) for path, content in here().items() if "/." not in path} == expected
+    assert {path: store.md5_of(content) for path, content in here().items() if "/." not in path} == expected
 
 
 # --- git -----------------------------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from snakemake.exceptions import WorkflowError
 if os.path.isdir(os.path.join(workflow.basedir, "fp3o")):  # A checkout; an installed copy finds itself.
     sys.path.insert(0, workflow.basedir)
 
+from fp3o import machine
 from fp3o.config import data_root, load_suite, resolve
 from fp3o.errors import UserError
 from fp3o.runs import layout
-from fp3o.runs.small import lacks_checkpoint
-from fp3o.workflow import code, cost, guard, jobs, machine, manifest
+from fp3o.runs.compressed import lacks_checkpoint
+from fp3o.workflow import code, cost, guard, jobs, manifest, resources
 from fp3o.workflow.blocks import Sweep, plans_digest
 from fp3o.workflow.options import checked_options
 from fp3o.statistics import claim_sources
@@ -33,8 +34,11 @@ try:
     config.update(checked_options(config))
     suite = load_suite(config["suite"])
     planned = suite.runs()
-    # Snakemake tells its rules no targets; the word on its command line does.
+    # Snakemake tells its rules no targets; the words on its command line do.
     sweep = Sweep(suite, available="available" in sys.argv[1:])
+    for word in sys.argv[1:]:
+        if asked := re.fullmatch(rf"{re.escape(str(layout.suite_root(suite.name)))}/cells/(.+)\.json", word):
+            suite.run(asked[1])  # In an input function, its error would be a traceback.
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -44,7 +48,7 @@ SUITE_ARGUMENT = quoted(suite.argument)
 IMPORTS = "".join(f" --import {quoted(file)}" for file in suite.imports)
 ROOT = str(layout.suite_root(SUITE))
 GPUS = jobs.devices(str(config["gpus"]))
-MEMORY_MB = machine.total_mb()
+MEMORY_MB = machine.memory_bytes() >> 20
 
 # Parts of a job's command line that do not belong to any rule.
 JOB = f"{PYTHON} -m fp3o.workflow.jobs --gpus {quoted(config['gpus'])} --per-gpu {config['jobs_per_gpu']}"
@@ -149,25 +153,25 @@ def plan_of_suite(wildcards):
 
 
 def memory_mb(wildcards, attempt):
-    return machine.needed_mb(wildcards.cell, attempt)
+    return resources.needed_mb(wildcards.cell, attempt)
 
 
 def memory_share(wildcards, attempt):
-    return machine.memory_share(machine.needed_mb(wildcards.cell, attempt), MEMORY_MB)
+    return resources.memory_share(resources.needed_mb(wildcards.cell, attempt), MEMORY_MB)
 
 
 @functools.cache
 def gpu_mb():
     """Asked for when a job is planned, and once: nvidia-smi may take seconds."""
-    return machine.device_mb(GPUS)
+    return machine.gpu_memory_mib(GPUS)
 
 
 def device_slots(wildcards, attempt):
-    return machine.device_slots(machine.needed_gpu_mb(wildcards.cell, attempt), gpu_mb(), config["jobs_per_gpu"])
+    return resources.device_slots(resources.needed_gpu_mb(wildcards.cell, attempt), gpu_mb(), config["jobs_per_gpu"])
 
 
 def device_share(wildcards, attempt):
-    return machine.device_share(device_slots(wildcards, attempt), len(GPUS), config["jobs_per_gpu"])
+    return resources.device_share(device_slots(wildcards, attempt), len(GPUS), config["jobs_per_gpu"])
 
 
 def artefacts_of_what_exists(wildcards):
@@ -179,6 +183,8 @@ def artefacts_of_what_exists(wildcards):
 def stop_unless_pulled():
     try:
         message = guard.refusal(SUITE, sweep.missing, training=not sweep.available)
+        for line in guard.notices(suite):
+            print(line, file=sys.stderr)
     except UserError as error:
         raise WorkflowError(str(error)) from None
     if message and not config["retrain"]:

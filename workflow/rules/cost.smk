@@ -14,8 +14,8 @@ rule cost_run:
     threads: os.cpu_count()
     resources:
         mem_mb=memory_mb,
-        memory_share=machine.WHOLE,
-        device_share=machine.WHOLE,
+        memory_share=resources.WHOLE,
+        device_share=resources.WHOLE,
     shell:
         f"{JOB} --exclusive --log {{log:q}} -- {PYTHON} -m fp3o.workflow.cost measure {{wildcards.cell:q}}"
         f" --suite {SUITE_ARGUMENT} --digest {{wildcards.digest}}"

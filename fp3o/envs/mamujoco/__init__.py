@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fp3o.config.options import MamujocoOptions
 from fp3o.envs.mamujoco.bodies import task_names
 from fp3o.envs.mamujoco.engine import MamujocoBatch
-from fp3o.envs.options import MamujocoOptions
 
 __all__ = ["MamujocoBatch", "make", "task_names"]
 

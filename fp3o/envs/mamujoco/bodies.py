@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
-from fp3o.envs.options import MamujocoOptions
+from fp3o.config.options import MamujocoOptions
 from fp3o.errors import UserError, unknown
 
 Tokens: TypeAlias = tuple[str, ...]

@@ -10,10 +10,12 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads, processors
-from fp3o.envs.domains import REVISIONS
+from fp3o.config.domains import REVISIONS
+from fp3o.config.options import MamujocoOptions
+from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads
 from fp3o.envs.interface import (
     ActionSpec,
+    BatchEnv,
     Bools,
     Doubles,
     EnvSpec,
@@ -25,11 +27,11 @@ from fp3o.envs.interface import (
 )
 from fp3o.envs.mamujoco import bodies, kernels, models, physics
 from fp3o.envs.mamujoco.layout import Features, lay_out
-from fp3o.envs.options import MamujocoOptions
-from fp3o.envs.pool import SharedRanges
-from fp3o.envs.ranges import empty_records, records
+from fp3o.envs.native.pool import SharedRanges
+from fp3o.envs.native.ranges import empty_records, records
 from fp3o.errors import UserError
 from fp3o.fields import checked
+from fp3o.machine import processors
 
 # At least: a step of 20 HalfCheetahs gets faster up to sixteen threads on a machine with 16 cores.
 SLOTS_PER_THREAD = 1
@@ -37,13 +39,11 @@ LONGER = 1.25  # than the slots share evenly: from here on a step's physics is c
 PART = mujoco.mjtState
 
 
-class MamujocoBatch:
+class MamujocoBatch(BatchEnv):
     """BatchEnv of one task."""
 
     own_threads = True
-    """Steps on several threads, without Python's lock, and long enough for evaluations beside training to pay."""
     has_kernels = True
-    """Functions that numba compiles on first use."""
 
     def __init__(self, task: str, slots: int, auto_reset: bool, threads: int, options: MamujocoOptions) -> None:
         self.task = task

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.compiled import inner
 from fp3o.envs.interface import Doubles, Floats
-from fp3o.envs.intrinsics import address, call, give_way, look, put, real
-from fp3o.envs.ranges import Kernel, Record, read
+from fp3o.envs.native.compiled import inner
+from fp3o.envs.native.intrinsics import address, call, give_way, look, put, real
+from fp3o.envs.native.ranges import Kernel, Record, read
 
 SIMULATE, STEP, BEGIN, SHOW = range(4)
 

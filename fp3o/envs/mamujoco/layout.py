@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.options import MamujocoOptions
 from fp3o.envs.mamujoco.bodies import Body, Joint, Tokens
-from fp3o.envs.options import MamujocoOptions
 
 
 class ObservationLayout(NamedTuple):

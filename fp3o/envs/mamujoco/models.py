@@ -8,8 +8,8 @@ from typing import Any
 
 import mujoco
 
+from fp3o.config.options import MamujocoOptions
 from fp3o.envs.mamujoco.bodies import Body
-from fp3o.envs.options import MamujocoOptions
 from fp3o.errors import UserError
 
 

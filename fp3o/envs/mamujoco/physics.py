@@ -1,4 +1,4 @@
-"""MuJoCo's own functions, by address: kernels call them on threads of theirs, without Python between."""
+"""Addresses of MuJoCo's functions: kernels call them from native threads, bypassing Python."""
 
 from __future__ import annotations
 

@@ -9,10 +9,9 @@ import sys
 import tempfile
 from dataclasses import dataclass
 
-from fp3o.envs.options import KNOWN_ENVIRONMENTS
 from fp3o.envs.pettingzoo.child import Child
 from fp3o.envs.pettingzoo.factory import located, parse_arguments
-from fp3o.plugins.registry import ADDED
+from fp3o.registry import ENVIRONMENTS
 
 SECONDS = 120.0
 # The last line of a complete examination. Without it the process ended halfway, even if its exit status says success.
@@ -50,9 +49,9 @@ def check(env: str, arguments: str = "", seconds: float = SECONDS) -> Report:
     if trouble is not None:
         findings.append(["no", trouble])
     fits = bool(findings) and all(verdict != "no" for verdict, _ in findings)
-    cell = f"{env}/full/fp3o" if env in KNOWN_ENVIRONMENTS else f"my-game/full/fp3o --set env={env}"
-    if env in ADDED.environments:
-        cell += f" --import {os.path.relpath(ADDED.environments[env].file)}"
+    cell = f"{env}/full/fp3o" if env in ENVIRONMENTS else f"my-game/full/fp3o --set env={env}"
+    if env in ENVIRONMENTS and ENVIRONMENTS[env].file:
+        cell += f" --import {os.path.relpath(ENVIRONMENTS[env].file)}"
     elif (file := env.rpartition(":")[0]).endswith(".py"):
         cell = f"my-game/full/fp3o --import {file}, with @fp3o.environment('my-game') above it"
     if arguments:

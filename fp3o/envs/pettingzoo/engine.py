@@ -21,15 +21,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots, processors
-from fp3o.envs.domains import REVISIONS
-from fp3o.envs.interface import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
-from fp3o.envs.options import PettingzooOptions
+from fp3o.config.domains import REVISIONS
+from fp3o.config.options import PettingzooOptions
+from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots
+from fp3o.envs.interface import ActionSpec, BatchEnv, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.pettingzoo.child import Child
 from fp3o.envs.pettingzoo.factory import located, parse_arguments
 from fp3o.envs.pettingzoo.memory import SharedArrays, SharedSnapshot, attach, unnamed_file
 from fp3o.envs.pettingzoo.spaces import Description
 from fp3o.errors import UserError
+from fp3o.machine import processors
 
 # Time-out for importing a simulator and building environments, which may take longer than any step.
 START_SECONDS = 120.0
@@ -76,16 +77,17 @@ def _stop_all(workers: list[Worker], memory: int) -> None:
     os.close(memory)
 
 
-class PettingzooBatch:
+class PettingzooBatch(BatchEnv):
     """N environments in worker processes. Their state cannot be saved: a resumed run starts new episodes."""
+
+    restarts = 0
+    """Environments rebuilt and workers restarted so far."""
 
     def __init__(
         self, task: str, env: str, slots: int, auto_reset: bool, threads: int, options: PettingzooOptions
     ) -> None:
         self.task = task
         self.slots = checked_slots(slots)
-        self.restarts = 0
-        """Environments rebuilt and workers restarted so far."""
         self.workers = min(slots, threads if threads > 1 else processors())
         """Processes among which the slots are divided."""
         self._env = env

@@ -14,11 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fp3o.envs.options import KNOWN_ENVIRONMENTS
 from fp3o.envs.pettingzoo.spaces import Unfit
 from fp3o.errors import UserError
-from fp3o.plugins.loading import load_file
-from fp3o.plugins.registry import ADDED
+from fp3o.registry import ENVIRONMENTS, load_file
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
@@ -43,16 +41,16 @@ def _value(text: str) -> Any:
 
 def located(env: str) -> str:
     """What another process finds the environment by: of a plug-in's, its file and factory."""
-    return ADDED.environments[env].location if env in ADDED.environments else env
+    return ENVIRONMENTS[env].factory if env in ENVIRONMENTS and ENVIRONMENTS[env].file else env
 
 
 def load_factory(env: str, given: Mapping[str, Any]) -> Callable[[], Any]:
     """The function that `env` (`module:factory` or a known name) stands for, with these arguments bound."""
-    known = KNOWN_ENVIRONMENTS.get(env)
-    location, arguments = (known.factory, {**dict(known.arguments), **given}) if known else (env, given)
+    known = ENVIRONMENTS.get(env)
+    location, arguments = (known.factory, {**known.arguments, **given}) if known else (env, given)
     module_name, _, names = location.rpartition(":")
     if not module_name or not names:
-        raise Unfit(f"{env!r} is not of the form module:factory; known by name: {', '.join(KNOWN_ENVIRONMENTS)}")
+        raise Unfit(f"{env!r} is not of the form module:factory; known by name: {', '.join(ENVIRONMENTS)}")
     try:
         target = _module(module_name)
     except Exception as error:
@@ -105,7 +103,7 @@ def build(factory: Callable[[], Any]) -> Any:
 
 def provenance(env: str) -> dict[str, str]:
     """Versions of the packages involved, and a digest of the file that contains the factory."""
-    known = KNOWN_ENVIRONMENTS.get(env)
+    known = ENVIRONMENTS.get(env)
     module_name = (known.factory if known else env).rpartition(":")[0]
     versions = {"pettingzoo": metadata.version("pettingzoo"), "gymnasium": metadata.version("gymnasium")}
     for package in metadata.packages_distributions().get(module_name.partition(".")[0], []):

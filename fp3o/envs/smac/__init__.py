@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import BatchEnv
-from fp3o.envs.options import SmacOptions
 from fp3o.envs.smac.scenarios import SCENARIOS
 from fp3o.errors import unknown
 

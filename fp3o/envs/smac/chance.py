@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fp3o.envs.compiled import inner
-from fp3o.envs.ranges import Records
+from fp3o.envs.native.compiled import inner
+from fp3o.envs.native.ranges import Records
 from fp3o.envs.smac.constants import GOLDEN_RATIO, MIX_1, MIX_2, PURPOSE_ORDER, F
 
 

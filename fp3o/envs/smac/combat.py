@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from fp3o.envs.compiled import inner
-from fp3o.envs.ranges import Record, Records
+from fp3o.envs.native.compiled import inner
+from fp3o.envs.native.ranges import Record, Records
 from fp3o.envs.smac.battle import BEAM, BLAST, MISSILE
 from fp3o.envs.smac.chance import uniform
 from fp3o.envs.smac.constants import (

@@ -11,11 +11,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.domains import revision
+from fp3o.config.options import SmacOptions
 from fp3o.envs.checks import checked_choices, checked_integers, checked_seeds, checked_slots, checked_threads
-from fp3o.envs.domains import revision
-from fp3o.envs.interface import ActionSpec, EnvSpec, Episode, Seeds, Snapshot, Transition
-from fp3o.envs.options import SmacOptions
-from fp3o.envs.pool import SharedRanges
+from fp3o.envs.interface import ActionSpec, BatchEnv, EnvSpec, Episode, Seeds, Snapshot, Transition
+from fp3o.envs.native.pool import SharedRanges
 from fp3o.envs.smac.battle import SINCE_REVISION_3, Response, Rules, Steering, make_rules, steering_numbers
 from fp3o.envs.smac.kernel import BEGIN, CHECK, SHOW, STEP, run_slots
 from fp3o.envs.smac.layouts import encoding_of, sizes
@@ -45,11 +45,10 @@ def make_spec(scenario: Scenario, options: SmacOptions, *, exact_resume: bool) -
 SLOTS_PER_THREAD = 2
 
 
-class EmbeddedBattles:
+class EmbeddedBattles(BatchEnv):
     """N battles. `steering`, `response`, `scripted_allies` and `noise` are for experiments, not for training."""
 
     has_kernels = True
-    """Functions that numba compiles on first use."""
 
     def __init__(
         self,
@@ -97,8 +96,9 @@ class EmbeddedBattles:
         self._choices = np.full((slots, scenario.agents, 1), scenario.actions)
         self._started = False
 
-    def show_in(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Write observations, states and legal actions into these arrays from now on."""
+    def bind_output_buffers(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        if not arrays:
+            return
         for name, array in arrays.items():
             array[...] = getattr(self._shown, name)
         self._shown = self._shown._replace(**arrays)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fp3o.envs.compiled import inner
-from fp3o.envs.ranges import Kernel, Record, Records, read
+from fp3o.envs.native.compiled import inner
+from fp3o.envs.native.ranges import Kernel, Record, Records, read
 from fp3o.envs.smac.chance import moment, uniform
 from fp3o.envs.smac.combat import attack, bury, recover, strike
 from fp3o.envs.smac.constants import HALF, ONE, PURPOSE_SIDE, PURPOSE_SPAWN_X, PURPOSE_SPAWN_Y, TWO

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.compiled import uncounted
+from fp3o.envs.native.compiled import uncounted
 from fp3o.envs.smac.scenarios import Scenario
 from fp3o.envs.smac.units import KINDS, table
 

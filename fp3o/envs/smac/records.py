@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fp3o.envs.ranges import empty_records, records
+from fp3o.envs.native.ranges import empty_records, records
 from fp3o.envs.smac.battle import Battles, Rules, SteeringNumbers
 from fp3o.envs.smac.constants import NEIGHBOUR_MARGIN, ONE, ROUNDING, TWO
 from fp3o.envs.smac.layouts import Array, Encoding

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.domains import revision
+from fp3o.config.options import SmacOptions, game_folder
 from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots
-from fp3o.envs.domains import revision
-from fp3o.envs.interface import Episode, Seeds, Snapshot, Transition
-from fp3o.envs.options import SmacOptions, game_folder
+from fp3o.envs.interface import BatchEnv, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.smac.embedded import make_spec
 from fp3o.envs.smac.layouts import Array, encoding_of, outcome, write_available, write_features
 from fp3o.envs.smac.scenarios import Scenario
@@ -191,7 +191,7 @@ class _Game:
             self.stop()
 
 
-class StarCraft2Battles:
+class StarCraft2Battles(BatchEnv):
     """N games of the real StarCraft II. Their state cannot be saved; a game gets its seed when its process starts."""
 
     def __init__(

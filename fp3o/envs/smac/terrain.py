@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fp3o.envs.compiled import compiled
+from fp3o.envs.native.compiled import compiled
 from fp3o.envs.smac.layouts import MAP_SIZE, Array
 from fp3o.envs.smac.scenarios import TerrainName
 from fp3o.errors import UserError

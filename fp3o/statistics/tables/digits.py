@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from fp3o.envs.domains import DOMAINS
+from fp3o.config.domains import DOMAINS
 
 
 def decimals(domain: str, values: Iterable[float]) -> int:

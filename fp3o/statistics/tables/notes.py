@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fp3o.config import Cell, algorithm_title
 from fp3o.config import Row as CellRow
-from fp3o.envs.domains import DOMAINS
+from fp3o.config.domains import DOMAINS
 from fp3o.statistics import published as paper
 from fp3o.statistics.scores import CellRuns, engine_of, scores_of_short_runs, scoring_of
 from fp3o.statistics.tables.model import Table

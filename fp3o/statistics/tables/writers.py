@@ -91,7 +91,8 @@ def _csv_fields(entry: Entry) -> list[str]:
 def to_markdown(table: Table) -> str:
     """For readers: in each field our score, the published one and the verdict."""
     header = ["Sharing", *table.header]
-    lines = [f"**{table.name}** {table.caption}".rstrip(), ""]
+    caption = table.caption.replace("<", "&lt;")  # A suite's author writes text; Markdown would take it for HTML.
+    lines = [f"**{table.name}** {caption}".rstrip(), ""]
     lines += ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     for row in table.rows:
         cells = table.framed([row.title], row.difficulty, map(_markdown_cell, row.entries), row.agents)

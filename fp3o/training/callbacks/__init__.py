@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from fp3o.envs.domains import Metric
+    from fp3o.config.domains import Metric
     from fp3o.runs.records import Value
 
 Record: TypeAlias = Mapping[str, "Value"]
+Tensors: TypeAlias = Callable[[], Mapping[str, Any]]
 PHASES = ("rollout", "update", "evaluation")
 """The parts of an iteration that are timed."""
 STOPPING = ("iteration", "evaluation", "advance")
@@ -24,8 +26,10 @@ class Callback:
     told about, again.
     """
 
-    _may_stop = True
-    """False if no method ever returns True: evaluations may then run beside training, and are told about later."""
+    may_stop = False
+    """Set to True if a method may return True: the run then stops after the very iteration that the method was told
+    about. Otherwise evaluations may run while training goes on; what follows them is told about late, and a run that is
+    stopped all the same stops as late."""
 
     def begin(self, env_steps: int) -> None:
         """Training begins, or goes on, at this many environment steps per seed."""
@@ -50,7 +54,20 @@ class Callback:
 
     def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
         """Seconds that an iteration took, by phase (see PHASES); evaluation is 0 if there was none. Of an evaluation
-        beside training only the seconds that training waited for it."""
+        in the background only the seconds that training waited for it."""
+
+    def updated_policy(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None:
+        """A seed has done so many iterations. `tensors()` copies its policy: the tensors of checkpoint.safetensors.
+        Told at once, also while an evaluation is running."""
+
+    def evaluated_policy(self, seed: int, records: Sequence[Record], tensors: Tensors) -> None:
+        """An evaluation has ended; `tensors()`: the policy that was evaluated, records: as for `evaluation`."""
+
+    def final(self, seed: int, records: Sequence[Record]) -> None:
+        """A seed's rows of final.csv: the episodes of its final policy, where the settings ask for some."""
+
+    def finished(self, seeds: Sequence[int], state: Path) -> None:
+        """All seeds are done, and their runs are about to be published. state: the file of the last state."""
 
     def end(self) -> None:
         """Training has ended: finished, stopped or failed, perhaps before it began."""
@@ -58,8 +75,6 @@ class Callback:
 
 class Numbers(Callback):
     """Passes on all numbers of a run: every column of iterations.csv, and the means of every evaluation."""
-
-    _may_stop = False
 
     def iteration(self, seed: int, record: Record) -> None:
         values = {name: value for name, value in record.items() if name not in ("iteration", "env_steps")}
@@ -74,8 +89,8 @@ class Numbers(Callback):
 
 
 class Callbacks:
-    """Several callbacks as one. While an evaluation runs beside training, what comes after it is held back, so that
-    they are told everything in the order of steps."""
+    """Several callbacks as one. While an evaluation runs in the background, what comes after it is held back,
+    so that they are told everything in the order of steps."""
 
     def __init__(self, members: Iterable[Callback]) -> None:
         self._members = tuple(members)
@@ -85,7 +100,7 @@ class Callbacks:
 
     @property
     def may_stop(self) -> bool:
-        return any(member._may_stop for member in self._members)
+        return any(member.may_stop for member in self._members)
 
     def begin(self, env_steps: int) -> None:
         self._tell("begin", env_steps)
@@ -104,6 +119,18 @@ class Callbacks:
 
     def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
         self._tell_in_turn("timed", iteration, seconds)
+
+    def updated_policy(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None:
+        self._tell("updated_policy", seed, iterations, env_steps, tensors)
+
+    def evaluated_policy(self, seed: int, records: Sequence[Record], tensors: Tensors) -> None:
+        self._tell("evaluated_policy", seed, records, tensors)
+
+    def final(self, seed: int, records: Sequence[Record]) -> None:
+        self._tell("final", seed, records)
+
+    def finished(self, seeds: Sequence[int], state: Path) -> None:
+        self._tell("finished", seeds, state)
 
     def evaluating(self) -> None:
         """An evaluation has begun; `evaluated` follows."""

@@ -9,18 +9,16 @@ Checkpoints have the format of a run's checkpoint.safetensors: `fp3o evaluate RU
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fp3o.config import Plan, parse_seeds, seeds_text
-from fp3o.envs.domains import DOMAINS
+from fp3o.config.domains import DOMAINS
 from fp3o.runs import checkpoint
 from fp3o.runs.atomic import disk_errors, write_atomically
-from fp3o.training.callbacks import SCORE_COLUMNS, Record, episode_means
-
-Tensors = Callable[[], Mapping[str, Any]]
+from fp3o.training.callbacks import SCORE_COLUMNS, Callback, Record, Tensors, episode_means
 
 
 @dataclass(frozen=True)
@@ -34,25 +32,24 @@ class Keep:
     best: bool = False
 
 
-class Keeper:
-    """Writes the extra files that `keep` asks for; none if it is None."""
+class ExtraCheckpoints(Callback):
+    """Writes the extra files that `keep` asks for."""
 
-    def __init__(self, keep: Keep | None, plan: Plan) -> None:
+    def __init__(self, keep: Keep, plan: Plan) -> None:
         self._keep = keep
         self._identity = {"cell": plan.cell.id, "digest": plan.digest}
         self._column = SCORE_COLUMNS[DOMAINS[plan.cell.domain].scoring.metric]
         self._best: dict[int, float | None] = {}
 
-    def iterated(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None:
-        """Call after every iteration of a seed. iterations: done so far; tensors: returns a checkpoint's tensors."""
-        if self._keep is not None and self._keep.every and iterations % self._keep.every == 0:
+    def updated_policy(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None:
+        if self._keep.every and iterations % self._keep.every == 0:
             self._write(seed, f"step-{env_steps}", tensors(), {"env_steps": env_steps})
 
-    def evaluated(self, seed: int, rows: Sequence[Record], tensors: Tensors) -> None:
-        """Call after every evaluation of a seed; rows: its episodes. Of equally good policies the first is kept."""
-        if self._keep is None or not self._keep.best:
+    def evaluated_policy(self, seed: int, records: Sequence[Record], tensors: Tensors) -> None:
+        """Of equally good policies the first is kept."""
+        if not self._keep.best:
             return
-        value = episode_means(rows).get(self._column)
+        value = episode_means(records).get(self._column)
         if value is None:  # a game of wins that was neither won nor lost
             return
         if seed not in self._best:
@@ -60,13 +57,12 @@ class Keeper:
         best = self._best[seed]
         if best is None or value > best:
             self._best[seed] = value
-            self._write(seed, "best", tensors(), {"env_steps": rows[0]["env_steps"], self._column: value})
+            self._write(seed, "best", tensors(), {"env_steps": records[0]["env_steps"], self._column: value})
 
-    def finished(self, seeds: Sequence[int], resume: Path) -> None:
-        """Call when all seeds are done, before their runs are published. resume: the file with the last state."""
-        if self._keep is not None and self._keep.state:
+    def finished(self, seeds: Sequence[int], state: Path) -> None:
+        if self._keep.state:
             self._keep.folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(state_path(self._keep.folder, seeds), resume.read_bytes())
+            write_atomically(state_path(self._keep.folder, seeds), state.read_bytes())
 
     def _write(self, seed: int, name: str, tensors: Mapping[str, Any], more: Mapping[str, Any]) -> None:
         path = self._path(seed, name)
@@ -80,7 +76,6 @@ class Keeper:
         return float(checkpoint.load(path)[1][self._column]) if path.exists() else None
 
     def _path(self, seed: int, name: str) -> Path:
-        assert self._keep is not None
         return self._keep.folder / f"seed-{seed}" / f"{name}.safetensors"
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from fp3o.config import Plan, seeds_text
-from fp3o.envs.domains import DOMAINS, Metric
+from fp3o.config.domains import DOMAINS, Metric
 from fp3o.progress import Bar
 from fp3o.training.callbacks import SCORE_COLUMNS, Callback, Record, episode_means
 
@@ -18,8 +18,6 @@ _WORDS: dict[Metric, str] = {"return": "return", "return_per_agent": "return per
 
 class Progress(Callback):
     """Progress of one seed block, counted in environment steps per seed. Use as a context."""
-
-    _may_stop = False
 
     def __init__(
         self,

@@ -12,8 +12,6 @@ from fp3o.training.callbacks import PHASES, Callback
 class Timings(Callback):
     """Overwrites the file; one row per iteration of this process: iteration, then seconds of every phase."""
 
-    _may_stop = False
-
     def __init__(self, path: Path) -> None:
         self._log = CsvLog(path, ("iteration", *(f"{phase}_s" for phase in PHASES)))
 

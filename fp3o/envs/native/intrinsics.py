@@ -1,0 +1,81 @@
+"""Intrinsics numba lacks: atomics, raw loads, indirect calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba.extending
+
+from fp3o.envs.native.ranges import INTEGER, arrays, ir, types
+
+
+def _atomic(operation: str) -> Any:
+    """An intrinsic (address, number): an atomic read-modify-write of the integer there, which returns the old one."""
+
+    def change(_: Any, address: Any, number: Any) -> Any:
+        def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
+            place = builder.inttoptr(values[0], INTEGER.as_pointer())
+            return builder.atomic_rmw(operation, place, values[1], "seq_cst")
+
+        return types.int64(types.int64, types.int64), lower
+
+    return numba.extending.intrinsic(change)
+
+
+def _exchange(_: Any, address: Any, old: Any, new: Any) -> Any:
+    """Compare-and-swap the integer at an address; whether it was `old`."""
+
+    def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        place = builder.inttoptr(values[0], INTEGER.as_pointer())
+        return builder.extract_value(builder.cmpxchg(place, values[1], values[2], "seq_cst", "seq_cst"), 1)
+
+    return types.boolean(types.int64, types.int64, types.int64), lower
+
+
+def _look(_: Any, address: Any) -> Any:
+    """The integer at an address."""
+
+    def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        return builder.load_atomic(builder.inttoptr(values[0], INTEGER.as_pointer()), "seq_cst", 8)
+
+    return types.int64(types.int64), lower
+
+
+def _real(_: Any, address: Any) -> Any:
+    """The float64 at an address."""
+
+    def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        return builder.load(builder.inttoptr(values[0], ir.DoubleType().as_pointer()))
+
+    return types.float64(types.int64), lower
+
+
+def _address(_: Any, array: Any) -> Any:
+    """Where an array's numbers are."""
+
+    def lower(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.ptrtoint(arrays.make_array(signature.args[0])(context, builder, values[0]).data, INTEGER)
+
+    return types.int64(array), lower
+
+
+def _call(_: Any, code: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+    """Call a C function by address with five integers or pointers; one with fewer parameters ignores the rest.
+
+    The result of a void function is meaningless."""
+
+    def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        function = ir.FunctionType(INTEGER, [INTEGER] * 5)
+        return builder.call(builder.inttoptr(values[0], function.as_pointer()), values[1:])
+
+    return types.int64(*[types.int64] * 6), lower
+
+
+add, put = _atomic("add"), _atomic("xchg")
+exchange: Any = numba.extending.intrinsic(_exchange)
+look: Any = numba.extending.intrinsic(_look)
+real: Any = numba.extending.intrinsic(_real)
+address: Any = numba.extending.intrinsic(_address)
+call: Any = numba.extending.intrinsic(_call)
+give_way = types.ExternalFunction("sched_yield", types.int32())
+"""Yield the processor to another thread."""

@@ -1,0 +1,1 @@
+"""Records, replays and compares battles, for `fp3o check-smac` and for fitting the embedded engine."""

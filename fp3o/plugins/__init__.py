@@ -1,1 +1,0 @@
-"""Algorithms and environments of users, in files of their own: declared, loaded, checked (docs/plugins.md)."""

@@ -1,0 +1,162 @@
+"""Shares of a machine that jobs ask for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from fake_gpus import ASKED, device, fake_nvidia_smi
+from harness import ROOT
+
+from fp3o import config, machine
+from fp3o.workflow import jobs, resources
+
+LARGEST = "smac/bane_vs_bane/full/fp3o"
+SMALL = "mamujoco/swimmer-8x2/full/fp3o"
+
+
+@pytest.mark.parametrize(("devices", "per_device"), [(1, 4), (2, 1), (3, 4), (8, 16), (7, 9)])
+def test_as_many_jobs_as_slots(devices: int, per_device: int) -> None:
+    share = resources.device_share(1, devices, per_device)
+    assert resources.WHOLE // share == devices * per_device
+    assert resources.WHOLE // resources.device_share(per_device, devices, per_device) == devices
+
+
+def test_without_devices_no_share() -> None:
+    assert resources.device_share(1, 0, 4) == 0
+
+
+def test_as_many_jobs_as_memory_holds() -> None:
+    assert resources.WHOLE // resources.memory_share(6500, 32_000) == 4
+    assert resources.WHOLE // resources.memory_share(8000, 32_000) == 4
+    assert resources.memory_share(6500, 4000) == resources.WHOLE  # larger than the machine: alone
+
+
+def test_the_memory_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(machine, "_CGROUP_MEMORY", (limit,))
+    assert machine.memory_bytes() >> 20 == whole
+    limit.write_text("max\n")
+    assert machine.memory_bytes() >> 20 == whole
+    limit.write_text(f"{100 << 20}\n")
+    assert machine.memory_bytes() >> 20 == 100
+
+
+def test_every_planned_cell_says_what_it_needs_and_a_retry_needs_more() -> None:
+    needed = {plan.cell.id: resources.needed_mb(plan.cell.id) for plan, _ in config.load_suite("paper").runs()}
+    assert needed[LARGEST] >= 6500
+    assert needed["mpe/simple-reference/full/fp3o"] == 2250  # 1800 MiB and a quarter more
+    assert resources.needed_mb(LARGEST, 2) == pytest.approx(1.5 * needed[LARGEST], abs=1)
+    assert resources.needed_mb(LARGEST, 3) == pytest.approx(2 * needed[LARGEST], abs=1)
+
+
+def test_every_planned_cell_says_what_it_needs_of_a_gpu() -> None:
+    needed = {plan.cell.id: resources.needed_gpu_mb(plan.cell.id) for plan, _ in config.load_suite("paper").runs()}
+    assert needed[LARGEST] == 17_375  # 13,900 MiB and a quarter more
+    assert needed["smac/3s5z/full/fp3o"] == 5500
+    assert max(needed.values()) == needed[LARGEST]
+    assert resources.needed_gpu_mb(LARGEST, 2) == pytest.approx(1.5 * needed[LARGEST], abs=1)
+
+
+def test_a_domain_without_a_measurement_of_the_gpu_has_one_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = config.Cell.parse(SMALL)
+    measured = config.gpu_mib(cell)
+    monkeypatch.delitem(config.catalogue()["domains"]["mamujoco"], "gpu_mib")
+    assert config.gpu_mib(cell) != measured
+    assert config.gpu_mib(cell) > 0
+
+
+# What nvidia-smi shows of cards of 24, 48, 80 and 141 GB, and of one too small.
+@pytest.mark.parametrize(
+    ("cell", "attempt", "total", "per_device", "slots"),
+    [
+        (LARGEST, 1, 24_564, 4, 3),
+        (LARGEST, 1, 49_140, 4, 2),
+        (LARGEST, 1, 81_559, 4, 1),
+        (LARGEST, 1, 143_771, 4, 1),
+        (LARGEST, 1, 143_771, 12, 2),  # twelve did not fit
+        (LARGEST, 2, 24_564, 4, 4),
+        (LARGEST, 2, 49_140, 4, 3),
+        (LARGEST, 1, 8192, 4, 4),
+        (LARGEST, 1, None, 4, 1),
+        (SMALL, 1, 8192, 4, 1),
+        (SMALL, 1, 24_564, 16, 2),
+    ],
+)
+def test_slots_hold_what_a_job_needs(cell: str, attempt: int, total: int | None, per_device: int, slots: int) -> None:
+    needed = resources.needed_gpu_mb(cell, attempt)
+    assert resources.device_slots(needed, total, per_device) == slots
+    if total is not None:
+        assert per_device // slots * needed <= total or slots == per_device  # larger than the device: alone
+
+
+@pytest.fixture
+def only_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one folder in which commands are found."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("names", "known"),
+    [
+        (["0"], 24_564),
+        (["1"], 49_140),
+        (["1", "2"], 49_140),
+        (["0", "1", "2"], 24_564),
+        ([device(2, 0)["uuid"]], 81_559),
+        ([device(2, 0)["uuid"][:12], "1"], 49_140),  # CUDA takes the beginning of a uuid
+        (["3"], None),
+        (["1", "3"], None),
+        (["MIG-0a1b2c3d-0000"], None),
+        (["4"], None),  # parted
+        (["5"], None),  # memory shared with the processor
+    ],
+)
+def test_the_memory_of_the_devices_in_use(only_path: Path, names: list[str], known: int | None) -> None:
+    parted, shared = device(4, 81_559, parted="Enabled"), device(5, "[N/A]", parted="[N/A]")
+    fake_nvidia_smi(only_path, [device(0, 24_564), device(1, 49_140), device(2, 81_559), parted, shared])
+    assert machine.gpu_memory_mib(names) == known
+
+
+def test_devices_that_are_not_visible_do_not_count(only_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_nvidia_smi(only_path, [device(0, 24_564), device(1, 49_140)])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert machine.gpu_memory_mib(jobs.devices("auto")) == 49_140
+
+
+def test_without_devices_nothing_is_asked(only_path: Path) -> None:
+    fake_nvidia_smi(only_path, [device(0, 24_564)])
+    assert machine.gpu_memory_mib([]) is None
+    assert not (only_path / ASKED).exists()
+
+
+def test_an_nvidia_smi_that_does_not_tell_leaves_the_memory_unknown(
+    only_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert machine.gpu_memory_mib(["0"]) is None  # there is none
+    fake_nvidia_smi(only_path, [device(0, 24_564)], code=9)  # no driver
+    assert machine.gpu_memory_mib(["0"]) is None
+    fake_nvidia_smi(only_path, [{**device(0, 24_564), "uuid": "a, b"}])  # another number of columns
+    assert machine.gpu_memory_mib(["0"]) is None
+    fake_nvidia_smi(only_path, [])
+    assert machine.gpu_memory_mib(["0"]) is None
+    assert len((only_path / ASKED).read_text().splitlines()) == 3
+    fake_nvidia_smi(only_path, [device(0, 24_564)], seconds=20)
+    monkeypatch.setattr(machine, "_PATIENCE", 0.01)
+    assert machine.gpu_memory_mib(["0"]) is None
+
+
+def test_memory_is_no_part_of_a_digest() -> None:
+    plan = config.resolve(config.Cell.parse(LARGEST))
+    configuration = config.canonical_json(plan.configuration())
+    assert not any(word in configuration for word in ("memory", "gpu", "mib"))
+
+
+@pytest.mark.parametrize("name", ["default", "smoke"])
+def test_profiles_of_one_machine_give_out_the_whole_and_no_more(name: str) -> None:
+    profile = yaml.safe_load((ROOT / "profiles" / name / "config.yaml").read_text())
+    assert profile["resources"] == [f"memory_share={resources.WHOLE}", f"device_share={resources.WHOLE}"]
