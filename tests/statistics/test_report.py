@@ -16,6 +16,7 @@ import pytest
 
 from fp3o import config
 from fp3o.report import __main__ as report
+from fp3o.report import sheets
 from fp3o.report.curve import chart, curves_of
 from fp3o.report.page import environment
 from fp3o.report.page import page as whole_page
@@ -296,3 +297,11 @@ def test_the_browser_would_tell_and_a_link_unfolds_its_place(page: Path, tmp_pat
     opened = {name: " open" in text for text, name in re.findall(r'(<details[^>]*id="([^"]+)"[^>]*>)', document)}
     assert [name for name, is_open in opened.items() if is_open] == [SECTION]
     assert f"{SECTION.removesuffix('fp3o')}mappo" in opened
+
+
+def test_a_single_row_has_no_interval_of_its_order() -> None:
+    """Rows are the units of the rank agreement."""
+    found: dict[str, Any] = {"rows": 1, "mean_tau": 0.33, "interval": [None, None], "p": 0.3, "of_these_same_sign": 1}
+    found |= {"pairs_separated_in_the_paper": 2, "published_best_is_our_best": 1}
+    (sheet,) = sheets.pooled({"rank_agreement": {"mamujoco": found}, "aggregates": {}})
+    assert sheet.rows[0][2] == "0.33"

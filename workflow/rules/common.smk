@@ -206,4 +206,14 @@ COST_TABLES = [f"{ROOT}/tables/table-cost.{kind}" for kind in ("csv", "md", "tex
 SUMMARIES = [f"{ROOT}/{name}" for name in ("manifest.json", "metrics.json", "curves", "scorecard.json")]
 SCORES = [f"{ROOT}/scores/{name}" for name in ("scores.csv", "marl_eval.json")]
 FIGURES = [f"{ROOT}/figures/{name}.{kind}" for name in artefact_names("figure") for kind in ("pdf", "png", "csv")]
-ARTEFACTS = [*TABLES, *FACTS, *ORDERS, *ROBUSTNESS, *COST_TABLES, *FIGURES, *SUMMARIES, *SCORES, f"{ROOT}/report/index.html"]
+ARTEFACTS = [
+    *TABLES,
+    *FACTS,
+    *ORDERS,
+    *ROBUSTNESS,
+    *COST_TABLES,
+    *FIGURES,
+    *SUMMARIES,
+    *SCORES,
+    f"{ROOT}/report/index.html",
+]
