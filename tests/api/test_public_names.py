@@ -25,6 +25,7 @@ BatchEnv.close(self) -> None
 BatchEnv.has_kernels
 BatchEnv.identity(self) -> dict[str, Any]
 BatchEnv.load_state_dict(self, state: dict[str, NDArray[Any]]) -> None
+BatchEnv.lost_episodes
 BatchEnv.own_threads
 BatchEnv.reset(self, seeds: Seeds) -> Snapshot
 BatchEnv.restarts
