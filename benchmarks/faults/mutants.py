@@ -141,8 +141,8 @@ def main() -> None:
         copy = Path(folder)
         for name in COPIED:
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "runs", "scratch"))
-        for path in ("pyproject.toml", "README.md", "Snakefile", "dvc.yaml", "dvc.lock", "Makefile"):
-            shutil.copy(ROOT / path, copy / path)
+        for name in ("pyproject.toml", "README.md", "Snakefile", "dvc.yaml", "dvc.lock", "Makefile"):
+            shutil.copy(ROOT / name, copy / name)
         for tests in sorted({fault.tests for fault in faults}):
             if not run_tests(copy, tests):
                 sys.exit(f"{tests}: the tests fail without a fault")

@@ -25,6 +25,7 @@ from fp3o.envs.pettingzoo.engine import PettingzooBatch
 from fp3o.envs.pettingzoo.factory import load_factory, parse_arguments
 from fp3o.envs.pettingzoo.spaces import Unfit
 from fp3o.errors import UserError
+from fp3o.fields import Scalar
 
 ROOT = Path(__file__).parents[2]
 
@@ -278,8 +279,18 @@ def test_episodes_are_lost_up_to_a_share(strange: Any, name: str) -> None:
 
 def test_a_lost_episode_is_named_in_training_and_in_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Once for training and evaluation together, whatever happens later."""
-    settings = {"env": "strange_environments:sometimes_raises", "lost_share": 1.0, "total_steps": 160}
-    small = {"rollout_length": 20, "rollout_threads": 4, "hidden_size": 8, "epochs": 1, "evaluation_episodes": 4}
+    settings: dict[str, Scalar] = {
+        "env": "strange_environments:sometimes_raises",
+        "lost_share": 1.0,
+        "total_steps": 160,
+    }
+    small: dict[str, Scalar] = {
+        "rollout_length": 20,
+        "rollout_threads": 4,
+        "hidden_size": 8,
+        "epochs": 1,
+        "evaluation_episodes": 4,
+    }
     (run,) = fp3o.train("pettingzoo/strange/full/mappo", [0], settings | small, tmp_path, device="cpu", path="eager")
     said = capsys.readouterr().err
     assert said.count("an episode was lost, and its environment is built anew: RuntimeError: a wheel came off") == 1
