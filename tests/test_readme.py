@@ -27,7 +27,7 @@ TASKS = {"simple reference": "simple-reference", "cooperative communication": "s
 
 WORDS = re.compile(
     r"\b(ahead|behind|level|leads?|undecided|contradict\w*|supported|equivalent|consistent\w*|better|worse|best|beats?"
-    r"|outperform\w*|wins?|loses?|higher|lower|above|below|reaches|faster|slower|more often|less often|cannot be told)\b"
+    r"|outperform\w*|wins?|loses?|higher|lower|above|below|reaches|faster|slower|more often|less often|told apart)\b"
     r"|\d ± \d"
 )
 ABOUT = re.compile(r"\b(FP3O|MAPPO|IPPO|HAPPO|A2PO|CoPPO|ours|paper's|published|baselines?)\b")

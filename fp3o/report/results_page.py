@@ -42,7 +42,7 @@ Row = dict[str, str]
 def number(value: str | float, digits: int = 0) -> str:
     """Rounded half away from zero, with a true minus."""
     rounded = Decimal(str(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-    return str(abs(rounded) if not rounded else rounded).replace("-", "−")
+    return str(rounded if rounded else abs(rounded)).replace("-", "−")
 
 
 def score(row: Row, digits: int = 0) -> str:
