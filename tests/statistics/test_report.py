@@ -276,9 +276,9 @@ const lines = () => Number(first.dataset.lines);
 const figure = () => Bokeh.documents.at(-1).roots()[0];
 const click = async (selector) => { document.querySelector(selector).click(); await wait(); };
 addEventListener("load", async () => {
-  first.scrollIntoView(); // conclusions come before it
-  while (!first.dataset.lines) await wait();
   say("width", root.scrollWidth <= innerWidth);
+  document.getElementById("conclusions").hidden = true; // so that the first picture is on the screen
+  while (!first.dataset.lines) await wait();
   say("ink", figure().below[0].axis_label_text_color);
   say("paper", getComputedStyle(document.body).backgroundColor);
   say("all", lines());
