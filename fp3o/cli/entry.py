@@ -21,6 +21,7 @@ from fp3o.cli.continue_ import continue_
 from fp3o.cli.evaluate import evaluate
 from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
+from fp3o.cli.next_ import next_
 from fp3o.cli.output import guarded_output
 from fp3o.cli.render import render
 from fp3o.cli.robustness import robustness
@@ -51,6 +52,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "snakefile": snakefile,
     "status": status,
     "robustness": robustness,
+    "next": next_,
     "rerun": rerun,
     "save": save,
     "pull": pull,

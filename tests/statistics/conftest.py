@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytest
+import yaml
 from run_files import run_document
 from run_files import write_run as finish_run
 
@@ -38,6 +40,24 @@ class WriteRun(Protocol):
         evaluations: int = 24,
         columns: dict[str, Callable[[int], float]] | None = None,
     ) -> Path: ...
+
+
+@pytest.fixture(scope="session")
+def pulled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped runs, results/<suite>/runs, as `dvc pull` would fetch them."""
+    repository = Path(__file__).parents[2]
+
+    def stored(digest: str) -> Path:
+        return repository / "artifacts" / "files" / "md5" / digest[:2] / digest[2:]
+
+    root = tmp_path_factory.mktemp("pulled")
+    for stage in yaml.safe_load((repository / "dvc.lock").read_text())["stages"].values():
+        (out,) = stage["outs"]
+        for entry in json.loads(stored(out["md5"]).read_text()):
+            link = root / out["path"] / entry["relpath"]
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(stored(entry["md5"]))
+    return root
 
 
 @pytest.fixture(scope="session")
