@@ -1,11 +1,12 @@
-"""Is anything lost when processes die? SIGKILL at random moments of training, save, merge and sweep; one JSON line.
+"""Is anything lost when processes die? SIGKILL at random moments of training, save, merge, unpack and sweep; one
+JSON line.
 
 Every round plays one command in a fresh place until it ends by itself, killing it at a random moment of its life a few
 times before. After every kill each run that was complete before it must still be there, byte for byte; after every
 round all runs must equal those of a round that nobody disturbed (of run.json, what repeats), and what was saved must
 come back into a clone. "differing" counts bytes' files, "lost" runs. Exit code 1 unless both are 0.
 
-    python benchmarks/faults/kills.py --kills 200                      # all four, in a checkout
+    python benchmarks/faults/kills.py --kills 200                      # all five, in a checkout
     python benchmarks/faults/kills.py --kills 20 --what training       # seconds
 """
 
@@ -29,7 +30,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from fp3o import cli
-from fp3o.runs import records
+from fp3o.runs import layout, records
 from fp3o.training import loop
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,11 +46,8 @@ Files = dict[str, Any]
 def run_files(folder: Path) -> dict[Path, Files]:
     """The files of every complete run below a folder; of run.json what must repeat."""
     found: dict[Path, Files] = {}
-    for document in sorted(folder.rglob(records.RUN)):
-        run = document.parent
-        if "scratch" in run.relative_to(folder).parts:
-            continue
-        content: Files = records.without_volatile(records.read_run(document))
+    for run in layout.finished_runs(folder):
+        content: Files = records.without_volatile(records.read_run(run / records.RUN))
         content.pop("git")  # Somebody may commit meanwhile.
         names = content["sha256"]
         # A file that is gone counts as different, not as an end of the measurement.
@@ -226,6 +224,28 @@ class Merge(Save):
         return super().after_round(place)
 
 
+class Unpack(Save):
+    """`fp3o unpack` of runs that were trained before, into a clone without any; no run may be there in part."""
+
+    def prepare(self, place: Path) -> None:
+        pack = self.folder / "runs.tar"
+        if not pack.exists():
+            first = self.folder / "first"
+            super().prepare(first)
+            _call([sys.executable, "-m", "fp3o", "pack", str(pack), "--suite", "paper"], first)
+            self.command = (sys.executable, "-m", "fp3o", "unpack", str(pack))
+        InCheckout.prepare(self, place)
+
+    def results(self, place: Path) -> dict[Path, Files]:
+        runs = place / "results" / "paper" / "runs"
+        # A folder that is in a run's place counts as a run, whatever it lacks.
+        half = [path for path in runs.glob("*/*/*/*/*/seed-*") if not (path / records.RUN).is_file()]
+        return super().results(place) | {path.relative_to(runs): {records.RUN: None} for path in half}
+
+    def after_round(self, place: Path) -> int:
+        return len(list((place / "results").rglob(".*")))  # Nothing of the killed ones stays.
+
+
 def _call(command: Sequence[str], place: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(place), "DVC_NO_ANALYTICS": "1"}
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, env=environment)
@@ -309,7 +329,13 @@ def measure(scenario: Scenario, kills: int, draw: random.Random) -> dict[str, An
     }
 
 
-SCENARIOS: dict[str, Callable[[Path], Scenario]] = {"training": Training, "save": Save, "merge": Merge, "sweep": Sweep}
+SCENARIOS: dict[str, Callable[[Path], Scenario]] = {
+    "training": Training,
+    "save": Save,
+    "merge": Merge,
+    "unpack": Unpack,
+    "sweep": Sweep,
+}
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from fp3o.cli.evaluate import evaluate
 from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
 from fp3o.cli.output import guarded_output
+from fp3o.cli.packs import pack, unpack
 from fp3o.cli.render import render
 from fp3o.cli.show import show
 from fp3o.cli.storing import merge, prune, pull, save
@@ -53,6 +54,8 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "save": save,
     "pull": pull,
     "merge": merge,
+    "pack": pack,
+    "unpack": unpack,
     "prune": prune,
 }
 WORKS = (["train"], ["continue"])
