@@ -32,6 +32,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from fp3o import cli
 from fp3o.runs import layout, records
 from fp3o.training import loop
+from fp3o.workflow import packing  # noqa: F401 - here, so that forked commands need not import it
 
 ROOT = Path(__file__).resolve().parents[2]
 CELLS = ("matrix/two-step/partial/fp3o", "matrix/two-step/full/happo")
@@ -106,13 +107,18 @@ class Training(Scenario):
             os.dup2(output, 1)
             os.dup2(output, 2)
             loop.SECONDS_BETWEEN_SAVES = 0.0
-            settings = [f"--set={name}={value}" for name, value in TINY.items()]
-            more = ["--seeds", "0-1", "--out", str(place / "runs"), "--device", "cpu", "--path", "eager", *settings]
-            cli.main(["train", CELLS[0], *more])
+            os.chdir(place)
+            cli.main(self.arguments(place))
         except SystemExit as left:
             code = int(left.code or 0)
         finally:
             os._exit(code)
+
+    def arguments(self, place: Path) -> Sequence[str]:
+        """The command line after `fp3o`."""
+        settings = [f"--set={name}={value}" for name, value in TINY.items()]
+        more = ("--seeds", "0-1", "--out", str(place / "runs"), "--device", "cpu", "--path", "eager", *settings)
+        return ("train", CELLS[0], *more)
 
     def results(self, place: Path) -> dict[Path, Files]:
         return run_files(place / "runs")
@@ -224,30 +230,43 @@ class Merge(Save):
         return super().after_round(place)
 
 
-class Unpack(Save):
-    """`fp3o unpack` of runs that were trained before, into a clone without any; no run may be there in part."""
+class Unpack(Training):
+    """`fp3o unpack` of finished runs into an empty folder; nothing may be there in part."""
 
     def prepare(self, place: Path) -> None:
+        place.mkdir()
+        suite = {
+            "title": "Small",
+            "seeds": "0-3",
+            "overrides": [{"cells": "matrix/*", "set": TINY}],
+            "artefacts": {"table-matrix": {"kind": "table", "cells": list(CELLS)}},
+        }
+        (place / "small.yaml").write_text(json.dumps(suite))
         pack = self.folder / "runs.tar"
         if not pack.exists():
             first = self.folder / "first"
-            super().prepare(first)
-            _call([sys.executable, "-m", "fp3o", "pack", str(pack), "--suite", "paper"], first)
-            self.command = (sys.executable, "-m", "fp3o", "unpack", str(pack))
-        InCheckout.prepare(self, place)
+            shutil.copytree(place, first)
+            for cell in CELLS:
+                more = ("--seeds", "0-3", "--suite", "small.yaml", "--device", "cpu", "--path", "eager")
+                _call([sys.executable, "-m", "fp3o", "train", cell, *more], first, ROOT)
+            _call([sys.executable, "-m", "fp3o", "pack", str(pack), "--suite", "small.yaml"], first, ROOT)
+
+    def arguments(self, place: Path) -> Sequence[str]:
+        return ("unpack", str(self.folder / "runs.tar"), "--suite", "small.yaml")
 
     def results(self, place: Path) -> dict[Path, Files]:
-        runs = place / "results" / "paper" / "runs"
+        runs = place / "results" / "small" / "runs"
         # A folder that is in a run's place counts as a run, whatever it lacks.
         half = [path for path in runs.glob("*/*/*/*/*/seed-*") if not (path / records.RUN).is_file()]
-        return super().results(place) | {path.relative_to(runs): {records.RUN: None} for path in half}
+        return run_files(runs) | {path.relative_to(runs): {records.RUN: None} for path in half}
 
     def after_round(self, place: Path) -> int:
         return len(list((place / "results").rglob(".*")))  # Nothing of the killed ones stays.
 
 
-def _call(command: Sequence[str], place: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": str(place), "DVC_NO_ANALYTICS": "1"}
+def _call(command: Sequence[str], place: Path, code: Path | None = None) -> None:
+    """code: the checkout whose package is used; default: the place itself."""
+    environment = os.environ | {"PYTHONPATH": str(code or place), "DVC_NO_ANALYTICS": "1"}
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
