@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -100,7 +101,7 @@ class Training(Scenario):
         child = os.fork()
         if child:
             return child
-        code = 99
+        code = 1
         try:
             os.setsid()
             output = os.open(self.log(place), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -108,11 +109,18 @@ class Training(Scenario):
             os.dup2(output, 2)
             loop.SECONDS_BETWEEN_SAVES = 0.0
             os.chdir(place)
+            self.begin()
             cli.main(self.arguments(place))
         except SystemExit as left:
             code = int(left.code or 0)
+        except BaseException:
+            traceback.print_exc()
         finally:
+            sys.stderr.flush()
             os._exit(code)
+
+    def begin(self) -> None:
+        """What the process does before the command."""
 
     def arguments(self, place: Path) -> Sequence[str]:
         """The command line after `fp3o`."""
