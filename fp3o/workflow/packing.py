@@ -20,7 +20,7 @@ from fp3o import config
 from fp3o.errors import UserError, first_of
 from fp3o.progress import track
 from fp3o.runs import layout, packs, records, store
-from fp3o.runs.atomic import disk_errors, partial_path, sync_folder, write_atomically
+from fp3o.runs.atomic import disk_errors, partial_path, sync_folder
 from fp3o.runs.folder import RESUME, locked, make_folder
 from fp3o.runs.layout import RunId
 from fp3o.runs.packs import RUNS, STATES, Item, Pack
@@ -294,7 +294,10 @@ def _place(source: Pack, item: Item, folder: Path, check: Callable[[Path], None]
             shutil.rmtree(staged, ignore_errors=True)  # of a killed one
             for name in source.items[item]:
                 make_folder((staged / name).parent)
-                write_atomically(staged / name, source.content(item, name))
+                with (staged / name).open("wb") as file:
+                    file.write(source.content(item, name))
+                    file.flush()
+                    os.fsync(file.fileno())
             check(staged)
             os.rename(staged, folder)
             sync_folder(folder.parent)
