@@ -116,10 +116,10 @@ algorithm(name: str, *, title: str = , colour: str = ,
     -> Callable[[Turns], Turns]
 environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> Callable[[T], T]
 play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
-runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Run]
+runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Any]
 train(cell: str, seeds: Iterable[int] = range(0, 5), settings: Mapping[str, Scalar] | None = None, out: str | Path =
     runs, callbacks: Sequence[Callback] = (), *, device: Literal[auto, cpu, cuda] = auto, path: Literal[auto, eager,
-    compiled] = auto, threads: int = 0, keep_state: bool = False, quiet: bool = False) -> list[Run]
+    compiled] = auto, threads: int = 0, keep_state: bool = False, quiet: bool = False) -> list[Any]
 """
 
 
