@@ -119,7 +119,7 @@ play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
 runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Any]
 train(cell: str, seeds: Iterable[int] = range(0, 5), settings: Mapping[str, Scalar] | None = None, out: str | Path =
     runs, callbacks: Sequence[Callback] = (), *, device: Literal[auto, cpu, cuda] = auto, path: Literal[auto, eager,
-    compiled] = auto, threads: int = 0, keep_state: bool = False, quiet: bool = False) -> list[Any]
+    compiled] = auto, threads: int = 0, keep_state: bool = False, quiet: bool = False) -> list[Run]
 """
 
 
