@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fp3o.algorithms.turns import Context, Turn
+    from fp3o.algorithms.turns import ActorBatch, Context, CriticBatch, Turn
     from fp3o.api.run import Run, Table, play, runs
     from fp3o.api.team import Team
     from fp3o.api.training import train
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ActorBatch",
     "BatchEnv",
     "Callback",
     "Context",
+    "CriticBatch",
     "Episode",
     "Run",
     "Setting",
@@ -46,9 +48,11 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ActorBatch": "fp3o.algorithms.turns",
     "BatchEnv": "fp3o.envs.interface",
     "Callback": "fp3o.training.callbacks",
     "Context": "fp3o.algorithms.turns",
+    "CriticBatch": "fp3o.algorithms.turns",
     "Episode": "fp3o.envs.interface",
     "Run": "fp3o.api.run",
     "Setting": "fp3o.registry",

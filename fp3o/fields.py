@@ -185,7 +185,7 @@ def _first(annotations: tuple[object, ...], kind: type[T]) -> T | None:
 def meanings(kind: type[Any]) -> Mapping[str, str]:
     """By field name, the string below the field in the source: its meaning and where its value comes from."""
     texts: dict[str, str] = {}
-    for parent in reversed([c for c in kind.__mro__ if c is not object]):
+    for parent in reversed([c for c in kind.__mro__ if c not in (object, tuple)]):
         definition = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
         assert isinstance(definition, ast.ClassDef)
         for statement, follower in zip(definition.body, definition.body[1:], strict=False):
@@ -197,6 +197,13 @@ def meanings(kind: type[Any]) -> Mapping[str, str]:
             ):
                 texts[statement.target.id] = " ".join(str(follower.value.value).split())
     return texts
+
+
+def explained(kind: type[T]) -> type[T]:
+    """A named tuple whose fields have these strings for documentation: `help` shows them."""
+    for name, text in meanings(kind).items():
+        getattr(kind, name).__doc__ = text
+    return kind
 
 
 # --- Values ---------------------------------------------------------------------------------------------------------

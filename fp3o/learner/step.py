@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from fp3o.algorithms.objective import clip, clipped, clipped_product, coppo_joint, product_of, value_loss
-from fp3o.algorithms.turns import Rollout
+from fp3o.algorithms.own_loss import Loss, own_loss
+from fp3o.algorithms.turns import ActorBatch, CriticBatch, Rollout
 from fp3o.config.settings import Settings
 from fp3o.learner.optimiser import adam_, clip_factor, squared_norm
 from fp3o.learner.samples import pick, pick_available, pick_first, unpack, unpack_targets
 from fp3o.learner.state import LearnerState, Parameters
-from fp3o.networks.actor import Actor, Owners
+from fp3o.networks.actor import Actor, Distribution, Owners
 from fp3o.networks.critic import Critic
 from fp3o.networks.sharing import Sharing
 from fp3o.networks.stacked import collect
@@ -45,6 +46,10 @@ class TurnData(NamedTuple):
     rollout: Rollout
     samples: Tensor  # [R·T·N·A, fields] packed `Samples`
     members: TurnAgents
+    inputs: dict[str, Tensor] = {}  # noqa: RUF012 (never changed)
+    """For losses of plug-ins: `Turn.inputs`, [R, 1, 1, 1] or [R, T, N, A] each."""
+    old_std: Tensor | None = None
+    """[R, K, 1, 1, d] σ of π_k, where a loss reads it."""
 
 
 class LossWeights(NamedTuple):
@@ -99,6 +104,9 @@ class StepVariant(NamedTuple):
     learn: Literal["both", "actor", "critic"]
     in_order: bool
     """Whether the turn's agents are 0 … A − 1; if each has a row of its own, no parameters need to be gathered."""
+    loss: Loss | None = None
+    critic_loss: Loss | None = None
+    """The losses of `Turn`, see `plain_function`."""
 
 
 class Steps(Protocol):
@@ -198,19 +206,43 @@ class Stepper:
             none, *pieces = (torch.zeros_like(weights.policy) for _ in range(5))
             return none.sum(), *pieces
         sample, epsilon = unpack(turn.samples, rows), members.clip_range[:, :, None, None]
-        distribution, _ = self.actor.distribution(
-            self.actor.layers(actor),
-            pick(rollout.observation, rows),
-            pick_available(rollout.available, rows),
-            pick_first(rollout.hidden_actor, rows),
-            sample.keep,
-        )
-        log_prob = self.actor.log_prob(distribution, pick(rollout.action, rows), members.used)
+        observation, available = pick(rollout.observation, rows), pick_available(rollout.available, rows)
+        hidden = pick_first(rollout.hidden_actor, rows)
+        distribution, _ = self.actor.distribution(self.actor.layers(actor), observation, available, hidden, sample.keep)
+        action = pick(rollout.action, rows)
+        log_prob = self.actor.log_prob(distribution, action, members.used)
         log_ratio = log_prob - sample.log_prob
-        surrogate = _surrogate(variant, log_ratio, sample.weight, sample.advantage, members.others, epsilon)
+        weight = _factor(variant, log_ratio, sample.weight, members.others)
+        surrogate = _surrogate(variant, log_ratio, weight, sample.advantage, members.others, epsilon)
         alive = sample.alive * weights.policy[:, :, None, None]
+        entropies = self.actor.entropy(distribution, members.used)
+        if variant.loss is not None:
+            old = Distribution(pick(rollout.location, rows), turn.old_std)
+            batch = ActorBatch(
+                log_prob=log_prob,
+                ratio=log_ratio.exp(),
+                location=distribution.location,
+                std=distribution.std,
+                entropy=entropies,
+                kl=self.actor.kl(distribution, old, members.used),
+                surrogate=surrogate,
+                old_log_prob=sample.log_prob,
+                old_location=old.location,
+                old_std=None if old.std is None else old.std.expand_as(old.location),
+                advantage=sample.advantage,
+                weight=weight,
+                clip_range=epsilon,
+                old_value=sample.value,
+                returns=sample.returns,
+                alive=sample.alive,
+                observation=observation,
+                action=action,
+                available=available,
+                inputs=_inputs(turn, rows),
+            )
+            surrogate = -own_loss(variant.loss, batch, log_prob)
         policy = -(alive * surrogate).flatten(2).sum(-1)
-        entropy = (alive * self.actor.entropy(distribution, members.used)).flatten(2).sum(-1)
+        entropy = (alive * entropies).flatten(2).sum(-1)
         ratio = log_ratio.detach().exp()
         mean_ratio = weights.sample * ratio.flatten(2).sum(-1)
         outside = weights.sample * ((ratio - 1).abs() > epsilon).float().flatten(2).sum(-1)
@@ -225,10 +257,14 @@ class Stepper:
             zeros = torch.zeros_like(weights.value)
             return zeros.sum(), zeros
         rollout, sample = turn.rollout, unpack(turn.samples, rows)
-        hidden = pick_first(rollout.hidden_critic, rows)
-        predicted, _ = self.critic.value(self.critic.layers(critic), pick(rollout.state, rows), hidden, sample.keep)
+        hidden, state = pick_first(rollout.hidden_critic, rows), pick(rollout.state, rows)
+        predicted, _ = self.critic.value(self.critic.layers(critic), state, hidden, sample.keep)
         target = (sample.returns - weights.mean[:, :, None, None]) / weights.std[:, :, None, None]
         error = value_loss(predicted, sample.value, target, self.settings.clip, self.settings.huber_delta)
+        if variant.critic_loss is not None:
+            inputs = _inputs(turn, rows)
+            batch = CriticBatch(predicted, error, sample.value, target, sample.returns, sample.alive, state, inputs)
+            error = own_loss(variant.critic_loss, batch, predicted)
         value = weights.value * error.flatten(2).sum(-1)
         return value.sum(), value.detach()
 
@@ -354,15 +390,25 @@ def turn_agents(
     )
 
 
+def _inputs(turn: TurnData, rows: Tensor) -> dict[str, Tensor]:
+    """`Turn.inputs` of the samples at `rows`: [R, 1, 1, 1] stay, [R, T, N, A] → [R, K, units, L]."""
+    whole = turn.rollout.log_prob.shape
+    return {name: pick(x[..., None], rows)[..., 0] if x.shape == whole else x for name, x in turn.inputs.items()}
+
+
+def _factor(variant: StepVariant, log_ratio: Tensor, weight: Tensor, others: Tensor | None) -> Tensor:
+    """The factor on the advantage."""
+    if others is None or variant.clip == "joint":
+        return weight
+    weight = product_of(log_ratio.detach(), others)
+    return weight if variant.clip_others is None else clip(weight, variant.clip_others)
+
+
 def _surrogate(
     variant: StepVariant, log_ratio: Tensor, weight: Tensor, advantage: Tensor, others: Tensor | None, epsilon: Tensor
 ) -> Tensor:
-    if others is not None:
-        if variant.clip == "joint":
-            assert variant.clip_others is not None
-            return coppo_joint(log_ratio, others, advantage, epsilon, variant.clip_others)
-        weight = product_of(log_ratio.detach(), others)
-        if variant.clip_others is not None:
-            weight = clip(weight, variant.clip_others)
+    if others is not None and variant.clip == "joint":
+        assert variant.clip_others is not None
+        return coppo_joint(log_ratio, others, advantage, epsilon, variant.clip_others)
     objective = clipped if variant.clip == "own" else clipped_product
     return objective(log_ratio.exp(), weight, advantage, epsilon)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fp3o.algorithms import ALGORITHMS, turns_of
 from fp3o.algorithms.advantage import gae, standardise
+from fp3o.algorithms.own_loss import plain_function
 from fp3o.algorithms.turns import Context, Rollout, Turn
 from fp3o.config.settings import Settings
 from fp3o.envs.interface import EnvSpec
@@ -162,8 +163,13 @@ class Learner:
     def _take(self, context: Context, turn: Turn, number: int, units: Tensor, draws: Draws) -> None:
         """Take all minibatch steps of a turn; number: of the turn within the iteration."""
         members = self.members(turn)
-        variant = StepVariant(turn.clip, turn.clip_others, turn.learn, turn.agents is None)
-        step = self.steps.begin(TurnData(context.rollout, pack(context, turn), members), variant)
+        losses = plain_function(turn.loss, "loss"), plain_function(turn.critic_loss, "critic_loss")
+        variant = StepVariant(turn.clip, turn.clip_others, turn.learn, turn.agents is None, *losses)
+        old_std = None
+        if turn.loss is not None and self._old_std is not None:
+            old_std = torch.take_along_dim(self._old_std, members.agents[:, None, None, :, None], 3).movedim(3, 1)
+        data = TurnData(context.rollout, pack(context, turn), members, self._inputs(turn), old_std)
+        step = self.steps.begin(data, variant)
         count, batches = members.agents.shape[1], self.settings.minibatches
         shared = turn.others is not None  # products of current ratios need the same samples of all agents
         for epoch in range(turn.epochs):
@@ -184,6 +190,12 @@ class Learner:
         if clip_range is None:
             clip_range = torch.full(agents.shape, self.settings.clip, device=self.device)
         return turn_agents(self.sharing, self.used(), agents, turn.learners, turn.go, clip_range, turn.others)
+
+    def _inputs(self, turn: Turn) -> dict[str, Tensor]:
+        """`Turn.inputs` as tensors that broadcast to a minibatch."""
+        given = {name: torch.as_tensor(x, dtype=torch.float32, device=self.device) for name, x in turn.inputs.items()}
+        whole = {name: x if x.dim() == 4 else x.expand(self.replicas)[:, None, None, None] for name, x in given.items()}
+        return {name: x.clone() for name, x in whole.items()}  # inputs of a compiled step share no memory
 
     @cached_property
     def _everyone(self) -> TurnAgents:

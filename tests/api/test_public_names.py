@@ -19,6 +19,27 @@ PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 # A change here is a change for every user: it belongs into CHANGELOG.md, and breaking ones need a new first number.
 SIGNATURES = """
+ActorBatch
+ActorBatch.action
+ActorBatch.advantage
+ActorBatch.alive
+ActorBatch.available
+ActorBatch.clip_range
+ActorBatch.entropy
+ActorBatch.inputs
+ActorBatch.kl
+ActorBatch.location
+ActorBatch.log_prob
+ActorBatch.observation
+ActorBatch.old_location
+ActorBatch.old_log_prob
+ActorBatch.old_std
+ActorBatch.old_value
+ActorBatch.ratio
+ActorBatch.returns
+ActorBatch.std
+ActorBatch.surrogate
+ActorBatch.weight
 BatchEnv
 BatchEnv.bind_output_buffers(self, arrays: Mapping[str, NDArray[Any]]) -> None
 BatchEnv.close(self) -> None
@@ -56,6 +77,15 @@ Context.settings
 Context.snapshot
 Context.uniform
 Context.value
+CriticBatch
+CriticBatch.alive
+CriticBatch.inputs
+CriticBatch.loss
+CriticBatch.old_value
+CriticBatch.returns
+CriticBatch.state
+CriticBatch.target
+CriticBatch.value
 Episode
 Episode.length
 Episode.return_per_agent
@@ -94,10 +124,13 @@ Turn.agents
 Turn.clip
 Turn.clip_others
 Turn.clip_range
+Turn.critic_loss
 Turn.epochs
 Turn.go
+Turn.inputs
 Turn.learn
 Turn.learners
+Turn.loss
 Turn.ordinal
 Turn.others
 Turn.records
@@ -159,6 +192,11 @@ def test_names_and_signatures() -> None:
 
 def test_everything_public_has_a_docstring() -> None:
     assert [name for name, thing, _ in members() if not inspect.getdoc(thing)] == []
+
+
+def test_fields_say_what_they_are() -> None:
+    vague = [name for name, thing, _ in members() if (inspect.getdoc(thing) or "").startswith("Alias for field")]
+    assert [name for name in vague if name.startswith(("Turn", "Context", "ActorBatch", "CriticBatch"))] == []
 
 
 def test_importing_costs_nothing() -> None:
