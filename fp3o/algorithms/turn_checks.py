@@ -43,7 +43,8 @@ def checked(name: str, turns: Callable[[Context], Iterator[Turn]], context: Cont
             said = failure(error, source_file(turns))
             raise UserError(f"algorithm {name} fails before its turn {number}: {said}") from error
         _check(f"algorithm {name}, turn {number}", turn, context)
-        yield turn
+        # Copied: it may hold state that the algorithm changes before the records are written.
+        yield turn._replace(records={key: value.clone() for key, value in turn.records.items()})
     if number == 1:
         raise UserError(f"algorithm {name} yields no turn; allowed: one or more per iteration")
 
@@ -101,4 +102,4 @@ def _sound(value: Tensor, context: Context) -> bool:
 
 def _finite(value: Tensor) -> Tensor:
     """Which replicas of a tensor [R, …] are wholly finite: [R], bool."""
-    return torch.isfinite(value).flatten(1).all(1)
+    return torch.isfinite(value).reshape(len(value), -1).all(1)

@@ -6,7 +6,7 @@ N environment, A agent (K: the agents of a turn), O observation, S critic input,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -179,7 +179,7 @@ class Context(NamedTuple):
     """What an algorithm can use in one iteration."""
 
     settings: Settings
-    """Of the cell, with the algorithm's own."""
+    """Of the cell, with the algorithm's own; those with a schedule as of this iteration."""
     rollout: Rollout
     """What the policies π_k did."""
     value: Tensor
@@ -198,3 +198,12 @@ class Context(NamedTuple):
     """uniform(*shape) → [R, *shape], each replica from its own generator."""
     snapshot: Callable[[], Callable[[Tensor], None]]
     """Copy the learner's state; the returned function sets the given replicas, [R] bool, back to that copy."""
+    iteration: int
+    """Number of the iteration, from 0."""
+    env_steps: int
+    """Environment steps of each seed before this iteration."""
+    fraction: float
+    """Share of the budget spent before this iteration: 0 in the first, below 1 in the last."""
+    state: MutableMapping[str, Tensor]
+    """Named tensors [R, …] that the algorithm keeps from one iteration to the next, as `@fp3o.algorithm(state={…})`
+    declares them; saved, resumed and set back by `snapshot` like the networks."""

@@ -99,7 +99,7 @@ class GraphSteps:
             own = tuple((name, x.shape) for name, x in turn.inputs.items())
             key = (variant, rows.shape, members.others is None, own)
             if key not in self._graphs:
-                inputs = TurnData(rollout, samples, *_clone((members, turn.inputs, turn.old_std)))
+                inputs = TurnData(rollout, samples, *_clone(turn[2:]))
                 self._graphs[key] = self._capture(inputs, variant, rows)
             captured = self._graphs[key]
             if captured.loaded is not members:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -38,6 +38,8 @@ class TurnAgents(NamedTuple):
     clip_range: Tensor  # [R, K] PPO's ε
     others: Tensor | None  # [R, K, K] bool, see `Turn.others`
     used: Tensor | None  # [R, K, 1, 1, d] float: 1 for action dimensions that exist; None: all do
+    varying: dict[str, Tensor] = {}  # noqa: RUF012 (never changed)
+    """Settings with a schedule, one number each: they are inputs of programs, in which all others are constants."""
 
 
 class TurnData(NamedTuple):
@@ -123,18 +125,25 @@ class Stepper:
     """Takes gradient steps, which change its `LearnerState` in place."""
 
     def __init__(
-        self, actor: Actor, critic: Critic, settings: Settings, initial: Parameters, device: torch.device
+        self,
+        actor: Actor,
+        critic: Critic,
+        settings: Settings,
+        initial: Parameters,
+        device: torch.device,
+        own: Mapping[str, Tensor],
     ) -> None:
+        """own: initial values of the algorithm's own state."""
         self.actor, self.critic, self.settings, self.device = actor, critic, settings, device
         sharing = actor.sharing
         replicas = initial.trunk.shape[0]
-        self.state = LearnerState.fresh(initial, sharing.trunks, device)
-        self.parameters, self.moments, self.normaliser, self.running = self.state
+        self.state = LearnerState.fresh(initial, sharing.trunks, device, own)
+        self.parameters, self.moments, self.normaliser, self.running, _ = self.state
         one_hot = torch.nn.functional.one_hot(torch.tensor(sharing.trunk_of_head), sharing.trunks)
         self.head_trunk = one_hot.float().to(device)  # [heads, trunks]
         # Partial sharing: heads learn at n·lr in the release. With one head per trunk the factor is 1.
-        scale = float(one_hot.sum(0).max()) if settings.head_lr_scale == "agents" else 1.0
-        self.head_lr = settings.actor_lr * scale
+        self.head_scale = float(one_hot.sum(0).max()) if settings.head_lr_scale == "agents" else 1.0
+        self.head_lr = settings.actor_lr * self.head_scale
         self._identity_trunk = sharing.trunk == tuple(range(sharing.agents))
         self._identity_head = sharing.head == tuple(range(sharing.agents))
         # Sums over the steps of a replica: the statistics, then the number of steps of its actor and of its critic.
@@ -246,7 +255,8 @@ class Stepper:
         ratio = log_ratio.detach().exp()
         mean_ratio = weights.sample * ratio.flatten(2).sum(-1)
         outside = weights.sample * ((ratio - 1).abs() > epsilon).float().flatten(2).sum(-1)
-        loss = (policy - self.settings.entropy_coef * entropy).sum()
+        coefficient = members.varying.get("entropy_coef", self.settings.entropy_coef)
+        loss = (policy - coefficient * entropy).sum()
         return loss, policy.detach(), entropy.detach(), mean_ratio, outside
 
     def critic_loss(
@@ -260,7 +270,8 @@ class Stepper:
         hidden, state = pick_first(rollout.hidden_critic, rows), pick(rollout.state, rows)
         predicted, _ = self.critic.value(self.critic.layers(critic), state, hidden, sample.keep)
         target = (sample.returns - weights.mean[:, :, None, None]) / weights.std[:, :, None, None]
-        error = value_loss(predicted, sample.value, target, self.settings.clip, self.settings.huber_delta)
+        epsilon = turn.members.varying.get("clip", self.settings.clip)
+        error = value_loss(predicted, sample.value, target, epsilon, self.settings.huber_delta)
         if variant.critic_loss is not None:
             inputs = _inputs(turn, rows)
             batch = CriticBatch(predicted, error, sample.value, target, sample.returns, sample.alive, state, inputs)
@@ -273,6 +284,10 @@ class Stepper:
         """Clip gradient norms per trunk owner and take an Adam step, except in replicas with numbers that are not
         finite: they have diverged and no longer change."""
         settings, eps = self.settings, self.settings.adam_eps
+        varying = members.varying
+        actor_lr = varying.get("actor_lr", settings.actor_lr)
+        head_lr = varying["actor_lr"] * self.head_scale if "actor_lr" in varying else self.head_lr
+        critic_lr = varying.get("critic_lr", settings.critic_lr)
         trunk, head, gradient = actor.trunk, actor.head, critic.gradient
         # Summed over a trunk's heads without a matrix product, whose rounding depends on the number of replicas.
         of_heads = (squared_norm(head)[..., None] * self.head_trunk).sum(1)
@@ -287,11 +302,11 @@ class Stepper:
             factor = clip_factor(actor_norm, settings.gradient_clip)
             head_factor = (factor[:, None] * self.head_trunk).sum(-1)
             head_rows = members.head_rows & self.running[:, None]
-            adam_(self.parameters.trunk, trunk * factor[..., None], self.moments.trunk, settings.actor_lr, eps, rows)
-            adam_(self.parameters.head, head * head_factor[..., None], self.moments.head, self.head_lr, eps, head_rows)
+            adam_(self.parameters.trunk, trunk * factor[..., None], self.moments.trunk, actor_lr, eps, rows)
+            adam_(self.parameters.head, head * head_factor[..., None], self.moments.head, head_lr, eps, head_rows)
         if variant.learn != "actor":
             gradient = gradient * clip_factor(critic_norm, settings.gradient_clip)[..., None]
-            adam_(self.parameters.critic, gradient, self.moments.critic, settings.critic_lr, eps, rows)
+            adam_(self.parameters.critic, gradient, self.moments.critic, critic_lr, eps, rows)
         parts = torch.stack((took & (variant.learn != "critic"), took & (variant.learn != "actor")), 1)
         self.totals.add_(torch.where(took[:, None], torch.cat((columns, parts.float()), 1), 0.0))
         return statistics

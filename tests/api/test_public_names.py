@@ -68,6 +68,9 @@ Callback.timed(self, iteration: int, seconds: Mapping[str, float]) -> None
 Callback.updated_policy(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None
 Context
 Context.advantage
+Context.env_steps
+Context.fraction
+Context.iteration
 Context.log_ratio
 Context.next_value
 Context.raw_advantage
@@ -75,6 +78,7 @@ Context.returns
 Context.rollout
 Context.settings
 Context.snapshot
+Context.state
 Context.uniform
 Context.value
 CriticBatch
@@ -144,8 +148,8 @@ WeightsAndBiases.evaluation(self, seed: int, records: Sequence[Record]) -> None
 WeightsAndBiases.iteration(self, seed: int, record: Record) -> None
 algorithm(name: str, *, title: str = , colour: str = ,
     settings: Mapping[str, Scalar | Setting] | type[Any] | None = None,
-    critic_input: Literal[state, observation] = state, check: Callable[[Any, str, int], str] | None = None)
-    -> Callable[[Turns], Turns]
+    critic_input: Literal[state, observation] = state, state: Mapping[str, Any] | None = None,
+    check: Callable[[Any, str, int], str] | None = None) -> Callable[[Turns], Turns]
 environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> Callable[[T], T]
 play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
 runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Run]
