@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fp3o.errors import UserError
     from fp3o.registry import Setting
     from fp3o.training.callbacks import Callback
+    from fp3o.training.callbacks.stopping import StopAtReturn, StopWithoutProgress
     from fp3o.training.callbacks.tensorboard import TensorBoard
     from fp3o.training.callbacks.wandb import WeightsAndBiases
 
@@ -33,6 +34,8 @@ __all__ = [
     "Episode",
     "Run",
     "Setting",
+    "StopAtReturn",
+    "StopWithoutProgress",
     "Table",
     "Team",
     "TensorBoard",
@@ -56,6 +59,8 @@ _MODULES = {
     "Episode": "fp3o.envs.interface",
     "Run": "fp3o.api.run",
     "Setting": "fp3o.registry",
+    "StopAtReturn": "fp3o.training.callbacks.stopping",
+    "StopWithoutProgress": "fp3o.training.callbacks.stopping",
     "Table": "fp3o.api.run",
     "Team": "fp3o.api.team",
     "TensorBoard": "fp3o.training.callbacks.tensorboard",

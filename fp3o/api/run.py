@@ -85,7 +85,8 @@ class Run:
 
     @property
     def status(self) -> str:
-        """ "finished", or "diverged": a number was not finite, and the run ended there."""
+        """ "finished"; "stopped": a callback ended it before the budget was spent; "diverged": a number was not finite,
+        and the run ended there."""
         return str(self._document["status"])
 
     @cached_property

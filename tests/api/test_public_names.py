@@ -61,6 +61,7 @@ Callback.evaluated_policy(self, seed: int, records: Sequence[Record], tensors: T
 Callback.evaluation(self, seed: int, records: Sequence[Record]) -> bool | None
 Callback.final(self, seed: int, records: Sequence[Record]) -> None
 Callback.finished(self, seeds: Sequence[int], state: Path) -> None
+Callback.finishes
 Callback.iteration(self, seed: int, record: Record) -> bool | None
 Callback.may_stop
 Callback.say(self, text: str) -> None
@@ -112,6 +113,14 @@ Setting(default: Scalar, meaning: str = , least: float = -1e+38, greatest: float
 Setting.greatest
 Setting.least
 Setting.meaning
+StopAtReturn(value: float, column: Column = return) -> None
+StopAtReturn.evaluation(self, seed: int, records: Sequence[Record]) -> bool
+StopAtReturn.finishes
+StopAtReturn.may_stop
+StopWithoutProgress(evaluations: int, least: float = 0.0, column: Column = return) -> None
+StopWithoutProgress.evaluation(self, seed: int, records: Sequence[Record]) -> bool
+StopWithoutProgress.finishes
+StopWithoutProgress.may_stop
 Table
 Table.to_pandas(self) -> Any
 Team
@@ -155,7 +164,9 @@ play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
 runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Run]
 train(cell: str, seeds: Iterable[int] = range(0, 5), settings: Mapping[str, Scalar] | None = None, out: str | Path =
     runs, callbacks: Sequence[Callback] = (), *, device: Literal[auto, cpu, cuda] = auto, path: Literal[auto, eager,
-    compiled] = auto, threads: int = 0, keep_state: bool = False, quiet: bool = False) -> list[Run]
+    compiled] = auto, threads: int = 0, allow_path_change: bool = False, keep_state: bool = False, checkpoint_every:
+    int = 0, keep_best: bool = False, timings: str | Path | None = None, suite: str | None = None, quiet: bool =
+    False) -> list[Run]
 """
 
 
@@ -164,7 +175,15 @@ def written(thing: Any) -> str:
     return str(inspect.signature(thing)).replace("'", "").replace('"', "")
 
 
-CONSTRUCTED = ("Callback", "Run", "Setting", "TensorBoard", "WeightsAndBiases")  # other objects come from functions
+CONSTRUCTED = (
+    "Callback",
+    "Run",
+    "Setting",
+    "StopAtReturn",
+    "StopWithoutProgress",
+    "TensorBoard",
+    "WeightsAndBiases",
+)  # other objects come from functions
 
 
 def members() -> Iterator[tuple[str, Any, str]]:
@@ -220,7 +239,7 @@ def test_the_page_runs_as_printed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     try:
         exec(compile("\n".join(blocks), str(PAGE), "exec"), {"__name__": "page"})
     finally:  # The page's own algorithm is not for other tests.
@@ -232,4 +251,5 @@ def test_the_page_runs_as_printed(
     assert float(played) == pytest.approx(float(own))
     assert lines[16:18] == ["[]", "11"]
     assert re.fullmatch(r"\[<fp3o\.Run matrix/climbing/full/mappo \w{10} seed 0, finished>\]", lines[18])
-    assert re.fullmatch(r"\[<fp3o\.Run matrix/climbing/none/patient \w{10} seed 0, finished>\]", lines[19])
+    assert lines[19] in ("stopped True", "finished True")
+    assert re.fullmatch(r"\[<fp3o\.Run matrix/climbing/none/patient \w{10} seed 0, finished>\]", lines[20])
