@@ -35,12 +35,6 @@ FORBIDDEN = {("learner", "runs"): "the learner writes no files"}
 # Compilers and CUDA graphs are spelt in execution/ alone.
 COMPILERS = re.compile(r"torch\._(?:inductor|dynamo)|torch\.compile\b|CUDAGraph|cuda\.graph\b")
 
-# Temporary: to be emptied, then removed.
-EXCEPTIONS = {
-    ("runs", "api"),
-    ("runs", "envs"),
-}
-
 
 def modules() -> Iterator[tuple[str, Path]]:
     """The part of the package that each file belongs to; not the package's own __init__, which lists public names."""
@@ -75,8 +69,7 @@ def test_every_part_has_a_layer() -> None:
 
 def test_nothing_imports_upwards() -> None:
     wrong = {(part, other) for part, other in EDGES if LAYER[other] >= LAYER[part]}
-    assert {edge: EDGES[edge] for edge in wrong - EXCEPTIONS} == {}
-    assert wrong >= EXCEPTIONS, "an exception that is not needed any more"
+    assert {edge: EDGES[edge] for edge in wrong} == {}
 
 
 @pytest.mark.parametrize("edge", FORBIDDEN)

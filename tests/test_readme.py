@@ -52,7 +52,7 @@ def check_against_paper(text: str, cells: list[dict[str, str]], digits: int) -> 
     for place, cell in enumerate(cells[:-1]):
         assert paper[place] == f"{shown(cell['published'], digits)} ± {shown(cell['published_spread'], digits)}"
         interval = f"{shown(cell['difference_low'], digits)} … {shown(cell['difference_high'], digits)}"
-        assert difference[place] == (interval if cell["verdict"] == "undecided" else "differs: ours is lower")
+        assert difference[place] == (interval if cell["verdict"].startswith("undecided") else "differs: ours is lower")
 
 
 def test_the_table_of_halfcheetah() -> None:
@@ -143,8 +143,8 @@ def test_what_is_said_of_the_preview() -> None:
     verdicts = {cell: row["paired_verdict"] for cell, row in rows.items() if row["paired_verdict"]}
     decided = {cell: verdict for cell, verdict in verdicts.items() if verdict in ("better", "worse")}
     cheetah, hopper = "mamujoco/halfcheetah-6x1", "mamujoco/hopper-3x1"
-    assert decided == dict.fromkeys((f"{cheetah}/full/mappo", f"{cheetah}/none/mappo", f"{hopper}/full/happo"), "worse")
-    for cell in (f"{cheetah}/full", f"{cheetah}/none", "smac/3s5z/full"):
-        assert verdicts[f"{cell}/mappo-10-epochs"] == "equivalent"
+    assert decided == dict.fromkeys((f"{cheetah}/none/mappo", f"{hopper}/full/happo"), "worse")
+    assert verdicts[f"{cheetah}/full/mappo"] == verdicts[f"{cheetah}/full/mappo-10-epochs"] == "equivalent"
+    assert verdicts[f"{cheetah}/none/mappo-10-epochs"] == "undecided"
     lead = float(rows[f"{cheetah}/none/fp3o"]["ours"]) / float(rows[f"{cheetah}/none/mappo"]["ours"]) - 1
     assert f"FP3O is ahead of MAPPO (without sharing by {100 * lead:.0f} %)" in README

@@ -23,6 +23,7 @@ from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
 from fp3o.cli.output import guarded_output
 from fp3o.cli.render import render
+from fp3o.cli.robustness import robustness
 from fp3o.cli.show import show
 from fp3o.cli.storing import merge, prune, pull, save
 from fp3o.cli.suites import new_suite, snakefile
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "new-suite": new_suite,
     "snakefile": snakefile,
     "status": status,
+    "robustness": robustness,
     "rerun": rerun,
     "save": save,
     "pull": pull,

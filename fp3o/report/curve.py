@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config import Cell, Row, algorithm_colour
-from fp3o.statistics.curves import METRIC_NAMES, START, band, by_seed
+from fp3o.statistics.curves import METRIC_NAMES, START, band, seed_curves
 from fp3o.statistics.published import scores
 from fp3o.statistics.scores import CellRuns, scoring_of
 
@@ -37,7 +37,7 @@ def curves_of(cells: Iterable[CellRuns]) -> dict[str, dict[str, Any]]:
 
 def curve(cell: CellRuns) -> dict[str, Any] | None:
     """Every seed and their mean or median by million steps; null where a seed that diverged has no evaluation."""
-    found, over_seeds = by_seed(cell), band(cell)
+    found, over_seeds = seed_curves(cell), band(cell)
     if found is None or over_seeds is None:
         return None
     statistic = scoring_of(cell.cell).statistic

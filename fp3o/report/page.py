@@ -17,14 +17,14 @@ from fp3o.report import sheets
 from fp3o.report.curve import Chart, chart, curves_of
 from fp3o.statistics.compare import sentence
 from fp3o.statistics.cost import Cost
-from fp3o.statistics.digits import fixed
 from fp3o.statistics.orders import AS_IT_IS, variants_of
 from fp3o.statistics.published import row_title
 from fp3o.statistics.scorecard import scorecard
 from fp3o.statistics.scores import CellRuns, battles_by, scoring_of
 from fp3o.statistics.suites import SuiteRuns
-from fp3o.statistics.table import Entry
-from fp3o.statistics.tables import build, entry_of
+from fp3o.statistics.tables.build import build, entry_of
+from fp3o.statistics.tables.digits import fixed
+from fp3o.statistics.tables.model import Entry
 
 # What fp3o.render writes and a browser plays.
 KINDS = {".webp": "image/webp", ".gif": "image/gif", ".png": "image/png", ".mp4": "video/mp4"}

@@ -9,11 +9,11 @@ from fp3o.config import Cell, Suite, algorithm_title
 from fp3o.statistics import facts
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
-from fp3o.statistics.digits import decimals, fixed
 from fp3o.statistics.orders import HEADER, NOTES, comparisons, rows_of
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
 from fp3o.statistics.suites import SuiteRuns
-from fp3o.statistics.table import Entry
+from fp3o.statistics.tables.digits import decimals, fixed
+from fp3o.statistics.tables.model import Entry
 
 VERDICTS = ("consistent", "undecided", "differs (ours higher)", "differs (ours lower)", "not compared", "not run")
 
@@ -47,7 +47,7 @@ def pooled(card: Mapping[str, Any]) -> Iterator[Sheet]:
         [
             domain,
             str(found["rows"]),
-            f"{found['mean_tau']:.2f} [{found['interval'][0]:.2f}, {found['interval'][1]:.2f}]",
+            _with_interval({**found, "value": found["mean_tau"]}),
             f"{found['p']:.4f}",
             f"{found['of_these_same_sign']} of {found['pairs_separated_in_the_paper']}",
             f"{found['published_best_is_our_best']} of {found['rows']}",
@@ -66,7 +66,7 @@ def pooled(card: Mapping[str, Any]) -> Iterator[Sheet]:
             ]
             names = [name.replace("_", " ") for name in next(iter(found["pooled"].values()))]
             count = len(found["rows"])
-            note = f"{count} row{'s' * (count > 1)}, {found['scale']}; 95 % stratified bootstrap."
+            note = f"{count} row{'s' * (count > 1)}, {found['scale']}; 95 % intervals."
             yield Sheet(["", *names], rows, title=f"{domain}, pooled over rows", note=note)
         better = found["probability_that_fp3o_is_better"]
         if better:
@@ -81,7 +81,7 @@ def between(card: Mapping[str, Any]) -> Iterator[Sheet]:
             [algorithm_title(label), *map(_with_interval, values.values())] for label, values in found["pooled"].items()
         ]
         names = [name.replace("_", " ") for name in next(iter(found["pooled"].values()))]
-        note = f"{', '.join(found['rows'])}; {found['scale']}; 95 % stratified bootstrap."
+        note = f"{', '.join(found['rows'])}; {found['scale']}; 95 % intervals."
         yield Sheet(["", *names], rows, title="Between algorithms", note=note)
         pairs = [
             [f"{algorithm_title(pair['better'])} over {algorithm_title(pair['than'])}", _with_interval(pair)]

@@ -18,13 +18,12 @@ import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, Protocol, TypeAlias
 
 import jsonschema
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
 from fp3o.runs.atomic import disk_errors, write_atomically
 
@@ -58,12 +57,25 @@ def cell_text(value: Value) -> str:
     return f"{float(value):.6g}"
 
 
-def evaluation_rows(env_steps: int, iteration: int, episodes: Sequence[Episode]) -> list[dict[str, Value]]:
+class Played(Protocol):
+    """What rows say of an episode; `fp3o.Episode` is one."""
+
+    @property
+    def total_return(self) -> float: ...
+    @property
+    def return_per_agent(self) -> float: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def won(self) -> bool | None: ...
+
+
+def evaluation_rows(env_steps: int, iteration: int, episodes: Sequence[Played]) -> list[dict[str, Value]]:
     """Rows of evaluations.csv for one evaluation of one seed; `episode` is the place in the given order."""
     return [{"env_steps": env_steps, "iteration": iteration, **row} for row in final_rows(episodes)]
 
 
-def final_rows(episodes: Sequence[Episode]) -> list[dict[str, Value]]:
+def final_rows(episodes: Sequence[Played]) -> list[dict[str, Value]]:
     """Rows of final.csv: the final policy's episodes."""
     return [
         {
@@ -318,12 +330,13 @@ RUN_SCHEMA: dict[str, Any] = {
                     "peak_gpu_mib": {"type": ["number", "null"], "minimum": 0},
                     "process_gpu_mib": {"type": "number", "minimum": 0},
                     "threads": {"type": "integer", "minimum": 0},
+                    "lost_episodes": {"type": "integer", "minimum": 1},
                     "started": {"type": "string"},
                     "ended": {"type": "string"},
                     "stacked_seeds": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
                     "notes": {"type": "array", "items": {"type": "string"}},
                 },
-                optional=("notes", "process_gpu_mib", "threads"),
+                optional=("notes", "process_gpu_mib", "threads", "lost_episodes"),
             ),
         },
         optional=("diverged", "plugins", "stopped"),

@@ -61,6 +61,7 @@ class Block:
         self.stopped: dict[int, dict[str, Any]] = {}
         """Seeds that a callback has finished before the budget is spent: when, and which callback."""
         self.pending: Pending | None = None
+        self._named_failures: set[str] = set()
         memory.check_environments(plan, replicas)
         slots = replicas * settings.rollout_threads
         self.env = make(cell.domain, cell.task, slots, threads=threads, options=plan.options)
@@ -157,6 +158,13 @@ class Block:
         if not finite:
             self.mark_diverged(seed, iteration, "evaluation")
         return finite
+
+    def new_failures(self) -> Iterator[str]:
+        """A line for every kind of failure of the environments that was not named yet."""
+        for env in (self.env, self.evaluator.env):
+            for why in env.lost_episodes.keys() - self._named_failures:
+                self._named_failures.add(why)
+                yield f"an episode was lost, and its environment is built anew: {why}"
 
     def state(self) -> Saved:
         tensors: dict[str, Any] = dict(named(self.learner.stepper.state))

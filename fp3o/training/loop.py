@@ -44,6 +44,8 @@ def train(block: Block, files: RunFiles, callbacks: Callbacks, interrupt: Interr
                 start_evaluation(block, callbacks)
         if block.pending is not None and block.pending.played.done():
             finish_evaluation(block, callbacks)
+        for failure in block.new_failures():
+            callbacks.say(failure)
         callbacks.timed(block.iteration, stats.spent)
         block.iteration += 1
         for place, seed in block.learning:

@@ -46,6 +46,7 @@ BatchEnv.close(self) -> None
 BatchEnv.has_kernels
 BatchEnv.identity(self) -> dict[str, Any]
 BatchEnv.load_state_dict(self, state: dict[str, NDArray[Any]]) -> None
+BatchEnv.lost_episodes
 BatchEnv.own_threads
 BatchEnv.reset(self, seeds: Seeds) -> Snapshot
 BatchEnv.restarts
@@ -161,7 +162,7 @@ algorithm(name: str, *, title: str = , colour: str = ,
     check: Callable[[Any, str, int], str] | None = None) -> Callable[[Turns], Turns]
 environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> Callable[[T], T]
 play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
-runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Run]
+runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Any]
 train(cell: str, seeds: Iterable[int] = range(0, 5), settings: Mapping[str, Scalar] | None = None, out: str | Path =
     runs, callbacks: Sequence[Callback] = (), *, device: Literal[auto, cpu, cuda] = auto, path: Literal[auto, eager,
     compiled] = auto, threads: int = 0, allow_path_change: bool = False, keep_state: bool = False, checkpoint_every:

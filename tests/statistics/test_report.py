@@ -16,6 +16,7 @@ import pytest
 
 from fp3o import config
 from fp3o.report import __main__ as report
+from fp3o.report import sheets
 from fp3o.report.curve import chart, curves_of
 from fp3o.report.page import environment
 from fp3o.report.page import page as whole_page
@@ -42,8 +43,8 @@ def page(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around
     write_run(root / "runs", f"{CHEETAH}/mappo-10-epochs", 0, 4000.0)
     lines = [
         ",".join(cost.COLUMNS),
-        f"{CHEETAH}/fp3o,10,2,3,0.5,4.9,5.1,,,900,cpu",
-        f"{CHEETAH}/mappo,10,2,1,0.5,2.9,3.1,,,900,cpu",
+        f"{CHEETAH}/fp3o,10,1,2,1.9,2.1,3,2.9,3.1,0.5,,,900,cpu,,,,,,",
+        f"{CHEETAH}/mappo,10,1,2,1.9,2.1,1,0.9,1.1,0.5,,,900,cpu,,,,,,",
     ]
     (root / "cost.csv").write_text("\n".join(lines) + "\n")
     film = root / "films" / f"{CHEETAH}/fp3o.webp"
@@ -101,7 +102,7 @@ def test_every_link_has_its_place_and_nothing_is_fetched(page: Path) -> None:
 
 def test_the_page_says_what_was_found(page: Path) -> None:
     text = page.read_text()
-    assert "4130 ± 60 (n = 5), published 4128 ± 367: consistent" in text
+    assert "4130 ± 60 (n = 5), published 4128 ± 367: undecided (95 % interval of the difference -" in text
     assert "differs (ours lower)" in text
     assert "diverged in iteration 7 (value_loss)" in text
     assert "n = 4/5" in text
@@ -120,7 +121,7 @@ def test_what_was_run_comes_first_and_what_was_not_is_folded(page: Path) -> None
     # Of rows that were begun: HAPPO and IPPO in the main table, a control in its own.
     assert Reader(text).unfolded.count("not run") == 3
     assert "<summary>Not run: 17 of 18 rows</summary>" in text
-    assert re.search(r"<summary>Not run: C2, C3, .*C27, C28, C29</summary>", text)
+    assert re.search(r"<summary>Not run: C2, C3, .*C28, C29, C30, .*C35</summary>", text)
 
 
 def test_figures_without_a_run_are_named_not_shown(page: Path) -> None:
@@ -296,3 +297,11 @@ def test_the_browser_would_tell_and_a_link_unfolds_its_place(page: Path, tmp_pat
     opened = {name: " open" in text for text, name in re.findall(r'(<details[^>]*id="([^"]+)"[^>]*>)', document)}
     assert [name for name, is_open in opened.items() if is_open] == [SECTION]
     assert f"{SECTION.removesuffix('fp3o')}mappo" in opened
+
+
+def test_a_single_row_has_no_interval_of_its_order() -> None:
+    """Rows are the units of the rank agreement."""
+    found: dict[str, Any] = {"rows": 1, "mean_tau": 0.33, "interval": [None, None], "p": 0.3, "of_these_same_sign": 1}
+    found |= {"pairs_separated_in_the_paper": 2, "published_best_is_our_best": 1}
+    (sheet,) = sheets.pooled({"rank_agreement": {"mamujoco": found}, "aggregates": {}})
+    assert sheet.rows[0][2] == "0.33"
