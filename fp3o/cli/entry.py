@@ -17,11 +17,13 @@ from tyro.extras import subcommand_cli_from_dict
 from fp3o.cli.arguments import load_imports
 from fp3o.cli.check_smac import check_smac
 from fp3o.cli.checks import check_algorithm, check_env, doctor
+from fp3o.cli.compare import compare
 from fp3o.cli.continue_ import continue_
 from fp3o.cli.evaluate import evaluate
 from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
 from fp3o.cli.output import guarded_output
+from fp3o.cli.plot import plot
 from fp3o.cli.render import render
 from fp3o.cli.robustness import robustness
 from fp3o.cli.show import show
@@ -40,6 +42,8 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "train": train,
     "continue": continue_,
     "evaluate": evaluate,
+    "compare": compare,
+    "plot": plot,
     "render": render,
     "show": show,
     "list": list_names,

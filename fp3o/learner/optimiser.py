@@ -28,7 +28,9 @@ class Moments(NamedTuple):
         return cls(zeros, zeros.clone(), zeros[..., 0].clone())
 
 
-def adam_(parameters: Tensor, gradient: Tensor, moments: Moments, rate: float, eps: float, rows: Tensor) -> None:
+def adam_(
+    parameters: Tensor, gradient: Tensor, moments: Moments, rate: Tensor | float, eps: float, rows: Tensor
+) -> None:
     """One Adam step, in place, for the rows [R, P] bool that learn; other rows and their moments do not change."""
     steps = moments.steps + 1
     first = moments.first.lerp(gradient, 1 - BETA1)

@@ -268,7 +268,8 @@ RUN_SCHEMA: dict[str, Any] = {
             "cell": {"type": "string", "pattern": "^[^/]+/[^/]+/[^/]+/[^/]+$"},
             "digest": {"type": "string", "pattern": "^[0-9a-f]{10}$"},
             "seed": {"type": "integer", "minimum": 0},
-            "status": {"enum": ["finished", "diverged"]},
+            "status": {"enum": ["finished", "diverged", "stopped"]},
+            "stopped": _closed({"iteration": {"type": "integer", "minimum": 0}, "by": {"type": "string"}}),
             "diverged": _closed(
                 {"iteration": {"type": "integer", "minimum": 0}, "quantity": {"type": "string", "minLength": 1}}
             ),
@@ -338,12 +339,17 @@ RUN_SCHEMA: dict[str, Any] = {
                 optional=("notes", "process_gpu_mib", "threads", "lost_episodes"),
             ),
         },
-        optional=("diverged", "plugins"),
+        optional=("diverged", "plugins", "stopped"),
     ),
-    # `diverged` (iteration and quantity) is there if and only if the status is "diverged".
-    "if": {"properties": {"status": {"const": "diverged"}}, "required": ["status"]},
-    "then": {"required": ["diverged"]},
-    "else": {"not": {"required": ["diverged"]}},
+    # `diverged` (iteration and quantity) is there if and only if the status is "diverged"; `stopped` likewise.
+    "allOf": [
+        {
+            "if": {"properties": {"status": {"const": status}}, "required": ["status"]},
+            "then": {"required": [status]},
+            "else": {"not": {"required": [status]}},
+        }
+        for status in ("diverged", "stopped")
+    ],
 }
 
 
