@@ -49,8 +49,8 @@ def draw(request: Request) -> None:
     handles |= {"ours": ours, "paper": theirs}
     figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncol=len(handles))
     columns = ("rollout", "update", "evaluation", "memory")
-    rows = [(c.cell, *(f"{getattr(c, name):.6g}" for name in columns), c.device) for c in costs.values()]
-    header = ("cell", "rollout_s", "update_s", "evaluation_s", "memory_mib", "device")
+    rows = [(c.cell, *(f"{getattr(c, name):.6g}" for name in columns), c.host) for c in costs.values()]
+    header = ("cell", "rollout_s", "update_s", "evaluation_s", "memory_mib", "host")
     note = "one seed alone; ratios of time without evaluation; memory of the process, on a GPU where there is one"
     save(figure, request.out, header, rows, note=note)
 

@@ -13,8 +13,8 @@ from scipy.stats import binomtest
 from fp3o.statistics import published
 from fp3o.statistics.intervals import Summary, welch
 from fp3o.statistics.published import Published
-from fp3o.statistics.table_text import to_latex
-from fp3o.statistics.tables import published_table
+from fp3o.statistics.tables.build import published_table
+from fp3o.statistics.tables.writers import to_latex
 
 LATEX = (Path(__file__).parent / "data" / "published.tex").read_text(encoding="utf-8").splitlines()
 COUNTS = {"mamujoco": 72, "smac": 72, "mpe": 16, "approximation": 8, "wallclock": 24, "memory": 24}

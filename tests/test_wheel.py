@@ -199,13 +199,13 @@ PROGRAM = """
 import sys
 from fp3o import cli
 from fp3o.report import __main__ as report
-from fp3o.statistics import tables
+from fp3o.statistics.tables import __main__ as write_tables
 from paper_figures import __main__ as figure
 
 for line in sys.argv[1:]:
     command, *words = line.split()
     try:
-        {"fp3o": cli.main, "table": tables.main, "figure": figure.main, "report": report.main}[command](words)
+        {"fp3o": cli.main, "table": write_tables.main, "figure": figure.main, "report": report.main}[command](words)
     except SystemExit as left:
         assert not left.code, line
 """

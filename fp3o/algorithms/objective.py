@@ -96,7 +96,7 @@ def huber(error: Tensor, delta: float) -> Tensor:
     return torch.where(size <= delta, 0.5 * error**2, delta * (size - 0.5 * delta))
 
 
-def value_loss(value: Tensor, old: Tensor, target: Tensor, epsilon: float, delta: float) -> Tensor:
+def value_loss(value: Tensor, old: Tensor, target: Tensor, epsilon: Tensor | float, delta: float) -> Tensor:
     """PPO's clipped value loss per sample: the larger Huber loss of V and of V clipped to within ±ε of `old`."""
-    near = old + (value - old).clamp(-epsilon, epsilon)
+    near = old + (value - old).clamp(-epsilon, epsilon)  # type: ignore[arg-type] (both numbers or both tensors)
     return torch.max(huber(target - value, delta), huber(target - near, delta))

@@ -17,6 +17,7 @@ from tyro.extras import subcommand_cli_from_dict
 from fp3o.cli.arguments import load_imports
 from fp3o.cli.check_smac import check_smac
 from fp3o.cli.checks import check_algorithm, check_env, doctor
+from fp3o.cli.compare import compare
 from fp3o.cli.continue_ import continue_
 from fp3o.cli.evaluate import evaluate
 from fp3o.cli.gpu import full_gpu
@@ -24,7 +25,9 @@ from fp3o.cli.listing import list_names
 from fp3o.cli.main_memory import full_memory
 from fp3o.cli.output import guarded_output
 from fp3o.cli.packs import pack, unpack
+from fp3o.cli.plot import plot
 from fp3o.cli.render import render
+from fp3o.cli.robustness import robustness
 from fp3o.cli.show import show
 from fp3o.cli.storing import merge, prune, pull, save
 from fp3o.cli.suites import new_suite, snakefile
@@ -41,6 +44,8 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "train": train,
     "continue": continue_,
     "evaluate": evaluate,
+    "compare": compare,
+    "plot": plot,
     "render": render,
     "show": show,
     "list": list_names,
@@ -51,6 +56,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "new-suite": new_suite,
     "snakefile": snakefile,
     "status": status,
+    "robustness": robustness,
     "rerun": rerun,
     "save": save,
     "pull": pull,

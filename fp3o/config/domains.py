@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fp3o.config.options import MamujocoOptions, MatrixOptions, MpeOptions, PettingzooOptions, SmacOptions
 
 Metric = Literal["return", "return_per_agent", "win_rate"]
-Reduction = Literal["final", "last-10-mean", "last-10-median"]
+Reduction = Literal["final", "last-10-mean", "last-10-median", "best"]
 
 
 @dataclass(frozen=True)
@@ -18,13 +19,20 @@ class Scoring:
     metric: Metric
     """Of an episode."""
     reduction: Reduction
-    """From a run's evaluations (their means over episodes) to its score; final: of the final policy's episodes."""
+    """From a run's evaluations (their means over episodes) to its score; final: of the final policy's episodes;
+    best: the highest evaluation, which flatters and is here for comparison alone."""
     statistic: Literal["mean", "median"]
     """Over seeds."""
     words: str
     """The rule for readers; printed below every table."""
     margin: float | None = None
-    """Of the equivalence test; None: the larger of 10 % of the published value and its standard deviation."""
+    """Smaller differences count as none; None: a tenth of the range of the paper's values on the task."""
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    """The lowest and highest value that a score can have."""
+    floor: float | None = None
+    """A score up to here says that nothing was learned; None: there is no such score."""
+    paired: bool = False
+    """Whether seed k of every algorithm is scored on the same episodes, so that seeds are compared pair by pair."""
 
 
 RETURN = Scoring(
@@ -42,6 +50,8 @@ WIN_RATE = Scoring(
     "Win rate (%) of deterministic evaluation episodes; per seed the median of the last ten evaluations; median ± "
     "standard deviation (ddof = 1) over seeds",
     margin=10.0,
+    limits=(0.0, 100.0),
+    floor=100 / 32,  # One battle of an evaluation.
 )
 # The summed reward cannot reach the published values at all; the mean over agents can (docs/deviations.md).
 RETURN_PER_AGENT = Scoring(
@@ -49,7 +59,9 @@ RETURN_PER_AGENT = Scoring(
     "final",
     "mean",
     "Return averaged over agents; per seed the mean over all episodes of the final policy; mean ± standard "
-    "deviation (ddof = 1) over seeds",
+    "deviation (ddof = 1) over seeds, whose episodes differ: most of it is the luck of the episodes, and algorithms "
+    "are compared seed by seed, on the same ones",
+    paired=True,
 )
 
 

@@ -134,6 +134,9 @@ class PettingzooOptions:
     """Episodes still running after so many steps are cut: a time limit, not an end."""
     timeout: Annotated[float, Bounds(0.001, 86_400)] = 60.0
     """Seconds after which a step or reset that has not come back counts as hanging."""
+    lost_share: Annotated[float, Bounds(0, 1), AddedLater(0.01)] = 0.01
+    """Share of episodes that may be lost to an environment that raises, dies or returns unsound numbers. Each is built
+    anew, counted and named; beyond this share, and more than three in all, the run fails."""
     env_args: Annotated[str, AddedLater("")] = ""
     """What the factory is called with: name=value,name=value (numbers, true, false, null or text), or a JSON object."""
 

@@ -131,6 +131,11 @@ class BatchEnv(Protocol):
         """How often a simulator died and was started again; run.json mentions it."""
         return 0
 
+    @property
+    def lost_episodes(self) -> Mapping[str, int]:
+        """Episodes lost to failures of the environment so far, by their cause in words."""
+        return {}
+
     def bind_output_buffers(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write what agents see into these arrays, by the names of a `Snapshot`, from now on: saves the caller a copy.
 

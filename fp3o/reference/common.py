@@ -1,4 +1,4 @@
-"""What ppo.py, mappo.py and fp3o.py have in common: networks, advantages, value normaliser, gradient steps.
+"""What ppo.py, mappo.py, happo.py and fp3o.py have in common: networks, advantages, value normaliser, gradient steps.
 
 Networks are MLPs: a GRU would double these files and changes nothing in the algorithms. Agents share parameters by
 having the same object in the list of actors or critics:
@@ -210,7 +210,9 @@ def distinct(modules: Iterable[Module]) -> list[Module]:
 class Team:
     """The networks of n agents (agent i's at place i) and their optimisers. The only class that knows about sharing."""
 
-    def __init__(self, actors: list[Actor], critics: list[Critic], p: Hyperparameters) -> None:
+    def __init__(
+        self, actors: list[Actor], critics: list[Critic], p: Hyperparameters, scale_heads: bool = True
+    ) -> None:
         self.actors, self.critics, self.p = actors, critics, p
         # Families: distinct actors with the same trunk. One actor each under full and no sharing, n under partial.
         self.families = [
@@ -220,25 +222,27 @@ class Team:
         groups = []
         for family in self.families:
             groups.append({"params": list(family[0].trunk.parameters()), "lr": p.actor_lr})
-            # In the release the n heads of a shared trunk have n times the learning rate.
+            # In the release the n heads of a shared trunk have n times the learning rate; HAPPO trains one at a time.
             heads = [w for actor in family for w in actor.head.parameters()]
-            groups.append({"params": heads, "lr": p.actor_lr * len(family)})
+            groups.append({"params": heads, "lr": p.actor_lr * (len(family) if scale_heads else 1)})
         self.actor_optimiser = torch.optim.Adam(groups, eps=p.adam_eps)
         weights = [w for critic in distinct(critics) for w in critic.parameters()]
         self.critic_optimiser = torch.optim.Adam(weights, p.critic_lr, eps=p.adam_eps)
 
-    def step_actors(self, gains: list[Tensor], alive: list[Tensor]) -> None:
-        """One Adam step that increases the gains, [B] per agent.
+    def step_actors(self, gains: list[Tensor], alive: list[Tensor], agents: list[int] | None = None) -> None:
+        """One Adam step that increases the gains, [B] per agent; of these agents alone, by default of all.
 
         An actor's objective is the mean gain over the samples of the agents that share it, where they are alive; actors
         of a family are averaged ("maximizing the expectation along pipelines").
         """
+        learning = self.actors if agents is None else [self.actors[i] for i in agents]
         objective = torch.zeros(())
         for family in self.families:
-            for actor in family:
-                mine = [i for i, other in enumerate(self.actors) if other is actor]
+            own = [actor for actor in family if any(actor is other for other in learning)]
+            for actor in own:
+                mine = [i for i, other in enumerate(learning) if other is actor]
                 gain, mask = (torch.cat([x[i] for i in mine]) for x in (gains, alive))
-                objective = objective + (mask * gain).sum() / mask.sum().clamp(min=1) / len(family)
+                objective = objective + (mask * gain).sum() / mask.sum().clamp(min=1) / len(own)
         self.actor_optimiser.zero_grad()
         (-objective).backward()
         for family in self.families:
@@ -246,17 +250,19 @@ class Team:
             nn.utils.clip_grad_norm_(nn.ModuleList(family).parameters(), self.p.gradient_clip)
         self.actor_optimiser.step()
 
-    def step_critics(self, batch: list[Samples]) -> None:
-        """One Adam step of every critic on the targets of the agents that share it, dead or alive."""
+    def step_critics(self, batch: list[Samples], agents: list[int] | None = None) -> None:
+        """One Adam step of every critic on the targets of the agents that share it, dead or alive; of these agents
+        alone, by default of all."""
+        learning = self.critics if agents is None else [self.critics[i] for i in agents]
         loss = torch.zeros(())
-        for critic in distinct(self.critics):
-            mine = [samples for samples, other in zip(batch, self.critics, strict=True) if other is critic]
+        for critic in distinct(learning):
+            mine = [samples for samples, other in zip(batch, learning, strict=True) if other is critic]
             returns, old = torch.cat([s.returns for s in mine]), torch.cat([s.value for s in mine])
             critic.normaliser.update(returns)
             value = critic(torch.cat([s.state for s in mine]))
             loss = loss + value_loss(value, old, critic.normaliser.normalise(returns), self.p)
         self.critic_optimiser.zero_grad()
         loss.backward()
-        for critic in distinct(self.critics):
+        for critic in distinct(learning):
             nn.utils.clip_grad_norm_(critic.parameters(), self.p.gradient_clip)
         self.critic_optimiser.step()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fp3o.config import Cell, Suite, algorithm_title
 from fp3o.statistics import facts
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
-from fp3o.statistics.digits import decimals, fixed
 from fp3o.statistics.orders import HEADER, NOTES, comparisons, rows_of
+from fp3o.statistics.paper_map import TABLES_AND_FIGURES
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
 from fp3o.statistics.suites import SuiteRuns
-from fp3o.statistics.table import Entry
+from fp3o.statistics.tables.digits import decimals, fixed
+from fp3o.statistics.tables.model import Entry
 
 VERDICTS = ("consistent", "undecided", "differs (ours higher)", "differs (ours lower)", "not compared", "not run")
 
@@ -47,7 +50,7 @@ def pooled(card: Mapping[str, Any]) -> Iterator[Sheet]:
         [
             domain,
             str(found["rows"]),
-            f"{found['mean_tau']:.2f} [{found['interval'][0]:.2f}, {found['interval'][1]:.2f}]",
+            _with_interval({**found, "value": found["mean_tau"]}),
             f"{found['p']:.4f}",
             f"{found['of_these_same_sign']} of {found['pairs_separated_in_the_paper']}",
             f"{found['published_best_is_our_best']} of {found['rows']}",
@@ -66,7 +69,7 @@ def pooled(card: Mapping[str, Any]) -> Iterator[Sheet]:
             ]
             names = [name.replace("_", " ") for name in next(iter(found["pooled"].values()))]
             count = len(found["rows"])
-            note = f"{count} row{'s' * (count > 1)}, {found['scale']}; 95 % stratified bootstrap."
+            note = f"{count} row{'s' * (count > 1)}, {found['scale']}; 95 % intervals."
             yield Sheet(["", *names], rows, title=f"{domain}, pooled over rows", note=note)
         better = found["probability_that_fp3o_is_better"]
         if better:
@@ -81,7 +84,7 @@ def between(card: Mapping[str, Any]) -> Iterator[Sheet]:
             [algorithm_title(label), *map(_with_interval, values.values())] for label, values in found["pooled"].items()
         ]
         names = [name.replace("_", " ") for name in next(iter(found["pooled"].values()))]
-        note = f"{', '.join(found['rows'])}; {found['scale']}; 95 % stratified bootstrap."
+        note = f"{', '.join(found['rows'])}; {found['scale']}; 95 % intervals."
         yield Sheet(["", *names], rows, title="Between algorithms", note=note)
         pairs = [
             [f"{algorithm_title(pair['better'])} over {algorithm_title(pair['than'])}", _with_interval(pair)]
@@ -111,6 +114,26 @@ def orders(data: SuiteRuns) -> list[Sheet]:
         for artefact in data.suite.artefacts
         if artefact.kind == "orders"
     ]
+
+
+def robustness(path: Path) -> Sheet | None:
+    """Every verdict under other choices of the analysis, the least robust first; None where that was not worked out."""
+    if not path.is_file():
+        return None
+    with path.open(newline="") as file:
+        found = list(csv.DictReader(file))
+    rows = []
+    for row in sorted(found, key=lambda row: (row["kind"] != "claim", float(row["share"]), row["name"])):
+        verdicts = {name: text for name, text in row.items() if name not in ("kind", "name", "usual", "share") and text}
+        others: dict[str, list[str]] = {}
+        for name, verdict in verdicts.items():
+            if verdict != row["usual"]:
+                others.setdefault(verdict, []).append(name)
+        flips = "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in others.items())
+        held = len(verdicts) - sum(map(len, others.values()))
+        rows.append([row["kind"], row["name"], row["usual"], f"{held} of {len(verdicts)}", flips or "–"])
+    header = ["", "Verdict on", "Verdict", "Holds under", "Other verdicts, and the choices that give them"]
+    return Sheet(header, rows, len(header))
 
 
 def stated(suite: Suite) -> list[Sheet]:
@@ -153,7 +176,8 @@ def comparison(entry: Entry) -> Iterator[tuple[str, str]]:
     assert found is not None
     low, high, coverage = found.prediction
     yield "ours", f"{fixed(found.ours.centre)} ± {fixed(found.ours.spread)} ({entry.count})"
-    yield "published", f"{found.published.text} ({found.published.label})"
+    label = found.published.label
+    yield "published", f"{found.published.text} ({TABLES_AND_FIGURES.get(label, label)})"
     yield "difference", f"{fixed(found.difference)}, 95 % interval {fixed(found.low)} … {fixed(found.high)}"
     yield "in published spreads", fixed(found.standardised, 2) or "–"
     yield "p after correction", f"{found.p:.4f}"

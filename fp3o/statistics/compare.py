@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, Self, TypeVar
 
 from fp3o.config import Change
-from fp3o.statistics.digits import decimals
+from fp3o.config.domains import Scoring
+from fp3o.statistics.choices import USUAL, Choices, Family
 from fp3o.statistics.intervals import (
     Interval,
-    Statistic,
     Summary,
     adjust,
     equivalent,
-    median_interval,
-    prediction_interval,
+    prediction,
     replication_percentile,
     summarise,
     welch,
 )
+from fp3o.statistics.margins import margin_of
 from fp3o.statistics.published import Published, scores
 from fp3o.statistics.scores import departures, scoring_of
+from fp3o.statistics.tables.digits import decimals
 
 Verdict = Literal["consistent", "differs", "undecided"]
 ALPHA = 0.05
-# Coverage that an interval of medians must have to call two medians equivalent: 90 %, as with two one-sided 5 % tests.
-# The interval of five seeds has 93.75 %, that of four only 87.5 %.
-MEDIAN_COVERAGE = 0.90
+
+
+class Judged(Protocol):
+    """A comparison whose verdict depends on its p-value."""
+
+    @property
+    def p(self) -> float: ...
+
+    def with_p(self, p: float) -> Self:
+        """The same with another p-value, and the verdict that follows."""
+        ...
+
+
+AnyJudged = TypeVar("AnyJudged", bound=Judged)
+
+
+def judge(found: Sequence[AnyJudged], planned: int = 0, family: Family = "planned") -> list[AnyJudged]:
+    """The comparisons of one table with p-values adjusted for their number (Benjamini–Hochberg) and new verdicts.
+
+    planned: how many comparisons the table will have when all its cells were run; by default those there are.
+    """
+    if family == "alone":
+        return list(found)
+    planned = planned if family == "planned" else 0
+    adjusted = adjust([one.p for one in found], max(planned, len(found)))
+    return [one.with_p(p) for one, p in zip(found, adjusted, strict=True)]
 
 
 class Comparison(NamedTuple):
@@ -38,7 +62,8 @@ class Comparison(NamedTuple):
     """Ours minus published."""
     low: float
     high: float
-    """95 % Welch interval of the difference."""
+    """95 % interval of the difference. Means: Welch's. Medians: of five further seeds of ours minus the published
+    value."""
     standardised: float | None
     """The difference divided by the published standard deviation; None where none is published."""
     p: float
@@ -66,40 +91,41 @@ class Comparison(NamedTuple):
             return "undecided (outside our prediction interval)"
         return f"{self.verdict} ({self.direction})" if self.direction else self.verdict
 
+    def with_p(self, p: float) -> Comparison:
+        return self._replace(p=p, verdict=_verdict(self.equivalent, p))
+
 
 def compare(
-    values: Sequence[float], published: Published, statistic: Statistic, margin: float | None = None
+    values: Sequence[float], published: Published, rule: Scoring, margin: float, test: str = "usual"
 ) -> Comparison:
     """Compare one cell's scores, one per seed, with the published value. For the cells of a table call `judge` next.
 
-    margin: None: the larger of 10 % of the published value and its standard deviation.
+    Means: Welch's test and two one-sided ones. Medians: the published ± is not over seeds at all, so the published
+    value is held against where the median of five further seeds of ours would fall; seeds are taken to vary by one
+    episode of an evaluation (the floor) at least. test: "t" takes medians for means, as `Choices` may ask.
     """
-    ours, theirs = summarise(values, statistic), published.summary
-    spread = published.spread or 0.0
-    width = margin if margin is not None else max(0.1 * abs(published.value), spread)
-    test = welch(ours, theirs)
-    if statistic == "mean":
-        same, predicted, p = equivalent(ours, theirs, width), prediction_interval(values), test.p
+    ours, theirs = summarise(values, rule.statistic), published.summary
+    predicted = prediction(values, rule.statistic, rule.limits, rule.floor or 0.0)
+    difference = ours.centre - theirs.centre
+    if rule.statistic == "mean" or test == "t":
+        found = welch(ours, theirs)
+        same, p, low, high = equivalent(ours, theirs, margin), found.p, found.low, found.high
     else:
-        # Medians: standard deviations say little about them, and the published one is not over seeds at all.
-        # Equivalent: our interval of the median lies within the margin. Different: by Welch's test, if the published
-        # value also lies outside that interval.
-        predicted = median_interval(values)
-        near = max(abs(predicted.low - published.value), abs(predicted.high - published.value))
-        same = predicted.coverage >= MEDIAN_COVERAGE and near < width
-        p = 1.0 if predicted.contains(published.value) else test.p
+        narrow, wide = predicted.interval(0.90), predicted.interval()
+        same = max(published.value - narrow.low, narrow.high - published.value) < margin
+        p, low, high = predicted.p(published.value), wide.low - published.value, wide.high - published.value
     return Comparison(
         ours=ours,
         published=published,
-        difference=test.difference,
-        low=test.low,
-        high=test.high,
-        standardised=test.difference / spread if spread else None,
+        difference=difference,
+        low=low,
+        high=high,
+        standardised=difference / published.spread if published.spread else None,
         p=p,
-        margin=width,
+        margin=margin,
         equivalent=same,
-        prediction=predicted,
-        percentile=replication_percentile(values, published.value, statistic),
+        prediction=predicted.interval(),
+        percentile=replication_percentile(values, published.value, rule.statistic),
         verdict=_verdict(same, p),
     )
 
@@ -108,22 +134,14 @@ def _verdict(same: bool, p: float) -> Verdict:
     return "consistent" if same else "differs" if p < ALPHA else "undecided"
 
 
-def judge(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The comparisons of one table with p-values adjusted for their number (Benjamini–Hochberg) and new verdicts."""
-    adjusted = adjust([comparison.p for comparison in comparisons])
-    return [
-        comparison._replace(p=p, verdict=_verdict(comparison.equivalent, p))
-        for comparison, p in zip(comparisons, adjusted, strict=True)
-    ]
-
-
-def compare_cell(cell: str, values: Sequence[float]) -> Comparison | None:
-    """`compare` for a cell id; None where the paper has no number or nothing was run."""
-    published = scores().get(cell)
-    if published is None or not values:
+def compare_cell(
+    cell: str, values: Sequence[float], rule: Scoring | None = None, choices: Choices = USUAL
+) -> Comparison | None:
+    """`compare` for a cell id; None where the paper has no number or nothing was run. rule: the domain's by default."""
+    published, margin = scores().get(cell), margin_of(cell)
+    if published is None or margin is None or not values:
         return None
-    rule = scoring_of(cell)
-    return compare(values, published, rule.statistic, rule.margin)
+    return compare(values, published, rule or scoring_of(cell), margin * choices.margin, choices.test)
 
 
 def _plus_minus(centre: float, spread: float | None, digits: int = 1) -> str:

@@ -9,22 +9,52 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from fp3o import config
 from fp3o.config import Cell, Suite
 from fp3o.errors import UserError
-from fp3o.statistics import plain, published
+from fp3o.statistics import published
 from fp3o.statistics.findings import Claim, ClaimVerdict, Finding
+from fp3o.statistics.intervals import Interval
 from fp3o.statistics.suites import as_command, csv_text, write
+from fp3o.statistics.tables import text_tables
 
-COLUMNS = (
-    *("cell", "iterations", "rollout_s", "update_s", "evaluation_s", "seconds_low", "seconds_high"),
-    *("peak_gpu_mib", "process_gpu_mib", "memory_mib", "device"),
-)
+TIMES = ("rollout_s", "rollout_low", "rollout_high", "update_s", "update_low", "update_high")
+MEMORY = ("peak_gpu_mib", "process_gpu_mib", "memory_mib")
 REFERENCE = "mappo"
+COLUMNS = (
+    *("cell", "iterations", "processes", *TIMES, "evaluation_s", *MEMORY, "host"),
+    *(f"{REFERENCE}_{name}" for name in TIMES),
+)
+
+
+class Seconds(NamedTuple):
+    """Per iteration, with 95 % intervals."""
+
+    rollout: float
+    rollout_low: float
+    rollout_high: float
+    update: float
+    update_low: float
+    update_high: float
+
+    @property
+    def total(self) -> float:
+        return self.rollout + self.update
+
+    @property
+    def rollouts(self) -> Interval:
+        return Interval(self.rollout_low, self.rollout_high, 0.95)
+
+    @property
+    def updates(self) -> Interval:
+        return Interval(self.update_low, self.update_high, 0.95)
 
 
 class Cost(NamedTuple):
@@ -32,25 +62,42 @@ class Cost(NamedTuple):
 
     cell: str
     iterations: int
-    rollout: float
-    """Seconds, mean over iterations; likewise the next two."""
-    update: float
+    """Of each process."""
+    processes: int
+    """How many, in turn with those of the row's MAPPO. Two processes with the same work may differ by half: only with
+    several does an interval say how much. Of one, intervals are over its iterations."""
+    times: Seconds
     evaluation: float
-    low: float
-    """95 % interval of the seconds of rollout and update together, over the iterations."""
-    high: float
+    """Seconds per iteration."""
     allocated_mib: float | None
     """Peak that tensors took on the GPU; None without one."""
     process_mib: float | None
     """What the process took of the GPU, context and cached blocks included, as nvidia-smi shows it."""
     main_mib: float
     """Peak of the process in main memory."""
-    device: str
+    host: str
+    """The machine: its cores and its GPU."""
+    beside: Seconds | None = None
+    """Of the row's MAPPO, measured in turn with it; None: it was not."""
+
+    @property
+    def rollout(self) -> float:
+        return self.times.rollout
+
+    @property
+    def update(self) -> float:
+        return self.times.update
 
     @property
     def seconds(self) -> float:
         """Per iteration, without evaluation."""
-        return self.rollout + self.update
+        return self.times.total
+
+    @property
+    def interval(self) -> Interval:
+        """Of `seconds`; rollout and update are taken as independent."""
+        half = math.hypot(self.times.rollout_high - self.rollout, self.times.update_high - self.update)
+        return Interval(self.seconds - half, self.seconds + half, 0.95)
 
     @property
     def memory(self) -> float:
@@ -73,22 +120,79 @@ def read(path: Path) -> list[Cost]:
         def optional(text: str) -> float | None:
             return float(text) if text else None
 
+        def seconds(row: dict[str, str], prefix: str = "") -> Seconds:
+            return Seconds(*(float(row[prefix + name]) for name in TIMES))
+
+        beside = f"{REFERENCE}_"
         return [
             Cost(
-                cell=row["cell"],
-                iterations=int(row["iterations"]),
-                rollout=float(row["rollout_s"]),
-                update=float(row["update_s"]),
-                evaluation=float(row["evaluation_s"]),
-                low=float(row["seconds_low"]),
-                high=float(row["seconds_high"]),
+                row["cell"],
+                int(row["iterations"]),
+                int(row["processes"]),
+                seconds(row),
+                float(row["evaluation_s"]),
                 allocated_mib=optional(row["peak_gpu_mib"]),
                 process_mib=optional(row["process_gpu_mib"]),
                 main_mib=float(row["memory_mib"]),
-                device=row["device"],
+                host=row["host"],
+                beside=seconds(row, beside) if row[f"{beside}update_s"] else None,
             )
             for row in reader
         ]
+
+
+def ratio_interval(first: float, of_first: Interval, second: float, of_second: Interval) -> Interval:
+    """95 % interval of a ratio of two times from those of both, taken as independent: by logarithms."""
+    half = math.hypot((of_first.high - first) / first, (of_second.high - second) / second)
+    return Interval(first / second * math.exp(-half), first / second * math.exp(half), 0.95)
+
+
+class Times(NamedTuple):
+    """A cell's update and iteration as multiples of MAPPO's in the same row, with 95 % intervals."""
+
+    update: float
+    update_interval: Interval
+    iteration: float
+    """With the same rollout for both, the mean of the task's: the work is the same, and what processes differ by there
+    is the machine's."""
+    iteration_interval: Interval
+
+
+def times(costs: Sequence[Cost]) -> dict[str, Times]:
+    """By cell, where MAPPO's cost in the same row is known."""
+    known = {cost.cell: cost for cost in costs}
+    rollouts: dict[str, list[float]] = {}
+    for cost in costs:
+        rollouts.setdefault(_task(cost), []).append(cost.rollout)
+    found = {}
+    for cost in costs:
+        reference = _reference(cost, known)
+        if reference is not None:
+            shared, ours = float(np.mean(rollouts[_task(cost)])), cost.times
+            whole = [
+                (one.update + shared, Interval(one.update_low + shared, one.update_high + shared, 0.95))
+                for one in (ours, reference)
+            ]
+            if cost.cell.endswith(f"/{REFERENCE}"):
+                found[cost.cell] = Times(1.0, Interval(1.0, 1.0, 1.0), 1.0, Interval(1.0, 1.0, 1.0))
+                continue
+            found[cost.cell] = Times(
+                ours.update / reference.update,
+                ratio_interval(ours.update, ours.updates, reference.update, reference.updates),
+                whole[0][0] / whole[1][0],
+                ratio_interval(*whole[0], *whole[1]),
+            )
+    return found
+
+
+def _reference(cost: Cost, known: Mapping[str, Cost]) -> Seconds | None:
+    """MAPPO's times in the same row: measured in turn with the cell, or else by themselves."""
+    alone = known.get(f"{cost.cell.rpartition('/')[0]}/{REFERENCE}")
+    return cost.beside or (alone.times if alone else None)
+
+
+def _task(cost: Cost) -> str:
+    return "/".join(cost.cell.split("/")[:2])
 
 
 def cells_of(suite: Suite) -> list[str]:
@@ -123,29 +227,33 @@ def ratios(cells: Sequence[str], costs: Sequence[Cost], measure: Callable[[Cost]
 # The paper's conclusions from its tables (appendix, computational analysis): the first of each pair costs more.
 SLOWER = (("happo", "fp3o"), ("fp3o", "mappo"), ("fp3o", "ippo"))
 LARGER = (("fp3o", "happo"), ("mappo", "ippo"), ("ippo", "happo"))
+# Without sharing: HAPPO ≈ FP3O > MAPPO ≈ IPPO in time, FP3O ≈ MAPPO ≈ HAPPO > IPPO in memory.
+SLOWER_ALONE = (("happo", "mappo"), ("happo", "ippo"), ("fp3o", "mappo"), ("fp3o", "ippo"))
+LARGER_ALONE = (("fp3o", "ippo"), ("mappo", "ippo"), ("happo", "ippo"))
 # Memory repeats from run to run. The paper writes both ≈ and > for 0.2 %; half of that counts as equal.
 SAME_MEMORY = 0.001
-# "Approximately 20 %" and "approximately 85 %" of the paper, as ranges of ours.
-ABOUT_20, ABOUT_85 = (0.15, 0.25), (0.80, 0.90)
+# "The same rollout time", as a range of ours.
+SAME_TIME = (0.95, 1.05)
+# "Approximately 20 %" of the paper, as a range of ours.
+ABOUT_20 = (0.15, 0.25)
 
 
 def claims(costs: Sequence[Cost]) -> list[tuple[Claim, Finding]]:
     """Claims on cost with their findings."""
+    table = "table_appendix_computational1"
     text = "HAPPO takes longer than FP3O, FP3O longer than MAPPO; FP3O and MAPPO take more memory than HAPPO"
+    alone = "Without sharing HAPPO and FP3O take longer than MAPPO and IPPO, and IPPO the least memory"
     found = [
-        ("C12", text, "table_appendix_computational1", _orders(costs)),
+        ("C12", text, table, _orders(costs, ("full", "partial"), SLOWER, LARGER)),
         (
             "C20",
             "FP3O takes about 20 % less time than clipping alone",
             "table_appendix_approximation_analysis",
             _clip(costs),
         ),
-        (
-            "C21",
-            "On bane vs. bane rollouts take about 85 % of MAPPO's time",
-            "table_appendix_computational1",
-            _split(costs),
-        ),
+        ("C21", "On bane vs. bane rollouts take about 85 % of MAPPO's time", table, _split(costs)),
+        ("C31", "Rollouts take FP3O, HAPPO, MAPPO and IPPO the same time", table, _rollouts(costs)),
+        ("C32", alone, table, _orders(costs, ("none",), SLOWER_ALONE, LARGER_ALONE)),
     ]
     return [(Claim(name, text, source, _constant(finding)), finding) for name, text, source, finding in found]
 
@@ -165,11 +273,19 @@ def _pairs(
                 yield known[f"{row}/{first}"], known[f"{row}/{second}"]
 
 
-def _orders(costs: Sequence[Cost]) -> Finding:
-    """The orders under full and partial sharing, pair by pair: times by their intervals, memory by a margin."""
-    shared = ("full", "partial")
-    signs = [(a.low > b.high) - (a.high < b.low) for a, b in _pairs(costs, SLOWER, shared)]
-    for a, b in _pairs(costs, LARGER, shared):
+def _orders(
+    costs: Sequence[Cost],
+    sharings: Sequence[str],
+    slower: Sequence[tuple[str, str]],
+    larger: Sequence[tuple[str, str]],
+) -> Finding:
+    """The orders, pair by pair: times by the intervals of the updates (rollouts are the same work), memory by a
+    margin."""
+    signs = [
+        (a.times.update_low > b.times.update_high) - (a.times.update_high < b.times.update_low)
+        for a, b in _pairs(costs, slower, sharings)
+    ]
+    for a, b in _pairs(costs, larger, sharings):
         signs.append((a.memory > b.memory * (1 + SAME_MEMORY)) - (a.memory * (1 + SAME_MEMORY) < b.memory))
     holds, reversed_, total = signs.count(1), signs.count(-1), len(signs)
     verdict: ClaimVerdict = "not run" if not total else "supported" if holds == total else "undecided"
@@ -177,28 +293,58 @@ def _orders(costs: Sequence[Cost]) -> Finding:
         verdict = "contradicted"
     close = total - holds - reversed_
     evidence = f"{holds} of {total} orders hold, {reversed_} are reversed, {close} too close to tell" if total else ""
-    return Finding(verdict, evidence, total, 2 * 2 * (len(SLOWER) + len(LARGER)))
+    return Finding(verdict, evidence, total, 2 * len(sharings) * (len(slower) + len(larger)))
+
+
+def _rollouts(costs: Sequence[Cost]) -> Finding:
+    """Whether rollouts take as long as MAPPO's. One process of each cannot tell: processes of the same work differ."""
+    sharings = list(dict.fromkeys(Cell.of(entry.cell).sharing for entry in published.table("wallclock")))
+    others = [(label, REFERENCE) for label in ("fp3o", "happo", "ippo")]
+    known = {cost.cell: cost for cost in costs}
+    pairs = [
+        (a.times, reference)
+        for a, _ in _pairs(costs, others, sharings)
+        if (reference := _reference(a, known)) is not None
+    ]
+    needed = 2 * len(sharings) * len(others)
+    if not pairs:
+        return Finding("not run", "", 0, needed)
+    found = [ratio_interval(a.rollout, a.rollouts, b.rollout, b.rollouts) for a, b in pairs]
+    ratios = [a.rollout / b.rollout for a, b in pairs]
+    evidence = f"{min(ratios):.2f} to {max(ratios):.2f} of MAPPO's"
+    if min(cost.processes for cost in costs) < 2:
+        evidence += ", one process each: the same work, so what they differ by is the machine's"
+        return Finding("undecided", evidence, len(pairs), needed)
+    equal = all(SAME_TIME[0] <= one.low and one.high <= SAME_TIME[1] for one in found)
+    apart = any(one.high < SAME_TIME[0] or one.low > SAME_TIME[1] for one in found)
+    return Finding("contradicted" if apart else "equivalent" if equal else "undecided", evidence, len(pairs), needed)
 
 
 def _clip(costs: Sequence[Cost]) -> Finding:
-    """Time that FP3O saves against its variant with clipping alone, which evaluates every agent's ratio anew.
+    """Time that FP3O saves against its variant with clipping alone, which evaluates every agent's ratio anew, where
+    rollouts take both the same time.
 
     The paper gives this saving as the reason for FP3O's intermediate policies.
     """
     every = list(dict.fromkeys(Cell.of(entry.cell).sharing for entry in published.table("wallclock")))
+    known = times(costs)
     savings = [
-        1 - whole.seconds / clip.seconds for clip, whole in _pairs(costs, [("fp3o-clipping-only", "fp3o")], every)
+        1 - known[whole.cell].iteration / known[clip.cell].iteration
+        for clip, whole in _pairs(costs, [("fp3o-clipping-only", "fp3o")], every)
+        if whole.cell in known
     ]
     evidence = f"saves {min(savings):.0%} to {max(savings):.0%} per iteration" if savings else ""
     return Finding(_within(savings, ABOUT_20), evidence, len(savings), 2 * len(every))
 
 
 def _split(costs: Sequence[Cost]) -> Finding:
-    """The paper does not say under which sharing: full is assumed."""
+    """The paper's share is of the real game on its machine; ours is of another engine on another machine."""
     measured = [cost for cost in costs if cost.cell == f"smac/bane_vs_bane/full/{REFERENCE}"]
-    shares = [cost.rollout / cost.seconds for cost in measured]
-    evidence = f"rollouts take {shares[0]:.0%}, with our engine on {measured[0].device}" if measured else ""
-    return Finding(_within(shares, ABOUT_85), evidence, len(shares), 1)
+    if not measured:
+        return Finding("not run", "", 0, 1)
+    share = measured[0].rollout / measured[0].seconds
+    text = f"rollouts take {share:.0%} with our engine on {measured[0].host}; the paper's are of StarCraft II"
+    return Finding("not comparable", text, 1, 1)
 
 
 def _within(values: Sequence[float], limits: tuple[float, float]) -> ClaimVerdict:
@@ -229,7 +375,10 @@ def summary(costs: Sequence[Cost]) -> dict[str, Any]:
 
 
 def _time(cells: Sequence[str], costs: Sequence[Cost]) -> list[Ratio]:
-    return ratios(cells, costs, lambda cost: cost.seconds, "wallclock")
+    """Time per iteration; the ratios are of whole iterations with the same rollout."""
+    known = times(costs)
+    plain = ratios(cells, costs, lambda cost: cost.seconds, "wallclock")
+    return [row._replace(ours_ratio=known[row.cell].iteration if row.cell in known else None) for row in plain]
 
 
 def _memory(cells: Sequence[str], costs: Sequence[Cost]) -> list[Ratio]:
@@ -239,40 +388,59 @@ def _memory(cells: Sequence[str], costs: Sequence[Cost]) -> list[Ratio]:
 def to_csv(cells: Sequence[str], costs: Sequence[Cost]) -> str:
     """Both tables, one line per cell."""
     header = (
-        *("cell", "seconds_per_iteration", "seconds_low", "seconds_high", "ratio"),
+        *("cell", "seconds_per_iteration", "seconds_low", "seconds_high", "rollout_s", "update_s"),
+        *("update_ratio", "update_ratio_low", "update_ratio_high", "ratio", "ratio_low", "ratio_high"),
         *("minutes_extrapolated", "published_minutes", "published_ratio"),
-        *("mib", "allocated_mib", "memory_ratio", "published_mib", "published_memory_ratio"),
+        *("mib", "allocated_mib", "memory_ratio", "published_mib", "published_memory_ratio", "processes", "host"),
     )
-    known = {cost.cell: cost for cost in costs}
+    known, relative = {cost.cell: cost for cost in costs}, times(costs)
     rows = []
     for time, memory in zip(_time(cells, costs), _memory(cells, costs), strict=True):
-        cost = known.get(time.cell)
-        interval = (cost.low, cost.high) if cost else (None, None)
+        cost, to_mappo = known.get(time.cell), relative.get(time.cell)
+        interval = cost.interval[:2] if cost else (None, None)
+        parts = (cost.rollout, cost.update) if cost else (None, None)
+        multiples: Sequence[float | None] = [None] * 6
+        if to_mappo:
+            update, iteration = to_mappo.update_interval[:2], to_mappo.iteration_interval[:2]
+            multiples = [to_mappo.update, *update, to_mappo.iteration, *iteration]
         numbers = (
-            *(time.ours, *interval, time.ours_ratio, cost and cost.minutes, time.published, time.published_ratio),
+            *(time.ours, *interval, *parts, *multiples, cost and cost.minutes, time.published, time.published_ratio),
             *(memory.ours, cost and cost.allocated_mib, memory.ours_ratio, memory.published, memory.published_ratio),
         )
-        rows.append((time.cell, *map(_text, numbers)))
+        rows.append((time.cell, *map(_text, numbers), cost.processes if cost else "", cost.host if cost else ""))
     return csv_text(header, rows)
 
 
 def table(cells: Sequence[str], costs: Sequence[Cost]) -> tuple[list[str], list[list[str]], str]:
     """Header, rows and note of a table for readers: ours and the paper's side by side."""
-    header = ["Cell", "s per iteration", "minutes", "paper", "× MAPPO", "paper ×"]
+    header = ["Cell", "rollout s", "update s", "update × MAPPO", "iteration × MAPPO", "paper ×", "minutes", "paper"]
     header += ["MiB", "allocated", "paper", "× MAPPO", "paper ×"]
-    known = {cost.cell: cost for cost in costs}
+    known, relative = {cost.cell: cost for cost in costs}, times(costs)
     rows = []
     for time, memory in zip(_time(cells, costs), _memory(cells, costs), strict=True):
-        cost = known.get(time.cell)
-        ours = f"{cost.seconds:.4g} ({cost.low:.4g} … {cost.high:.4g})" if cost else "not run"
-        numbers = (cost and cost.minutes, time.published, time.ours_ratio, time.published_ratio)
+        cost, to_mappo = known.get(time.cell), relative.get(time.cell)
+        ours = [f"{cost.rollout:.3g}", f"{cost.update:.3g}"] if cost else ["not run", "–"]
+        multiples = ["–", "–"]
+        if to_mappo:
+            multiples = [
+                f"{value:.2f} ({low:.2f} … {high:.2f})"
+                for value, (low, high, _) in (
+                    (to_mappo.update, to_mappo.update_interval),
+                    (to_mappo.iteration, to_mappo.iteration_interval),
+                )
+            ]
+        numbers = (time.published_ratio, cost and cost.minutes, time.published)
         more = (memory.ours, cost and cost.allocated_mib, memory.published, memory.ours_ratio, memory.published_ratio)
-        rows.append([time.cell, ours, *(_text(value) or "–" for value in (*numbers, *more))])
-    devices = ", ".join(sorted({cost.device for cost in costs})) or "nothing yet"
+        rows.append([time.cell, *ours, *multiples, *(_text(value) or "–" for value in (*numbers, *more))])
+    hosts = "; ".join(sorted({cost.host for cost in costs})) or "nothing yet"
+    single = any(cost.processes < 2 for cost in costs)
     note = (
-        "One seed by itself after warm-up, evaluation left out; 95 % interval over iterations; minutes for the paper's "
-        "steps are extrapolated. MiB of the GPU taken by the process, context included, as the paper's, and allocated "
-        f"for tensors; without a GPU, of main memory. Measured on {devices}."
+        "Seconds per iteration of one seed by itself after warm-up, evaluation left out. Iteration × MAPPO: with the "
+        "same rollout for both (the task's mean), as the work is the same and processes differ in it. Intervals: 95 %, "
+        "over "
+        + ("the iterations of one process, which does not tell how processes differ" if single else "processes")
+        + ". Minutes for the paper's steps are extrapolated. MiB of the GPU taken by the process, context included, as "
+        f"the paper's, and allocated for tensors; without a GPU, of main memory. Measured on {hosts}."
     )
     return header, rows, note
 
@@ -280,14 +448,14 @@ def table(cells: Sequence[str], costs: Sequence[Cost]) -> tuple[list[str], list[
 def to_markdown(cells: Sequence[str], costs: Sequence[Cost]) -> str:
     """The same as Markdown."""
     header, rows, note = table(cells, costs)
-    return plain.to_markdown(header, rows, [note])
+    return text_tables.to_markdown(header, rows, [note])
 
 
 def to_latex(cells: Sequence[str], costs: Sequence[Cost]) -> str:
     """The same with booktabs."""
     header, rows, note = table(cells, costs)
     columns = "l" + "r" * (len(header) - 1)
-    return plain.to_latex(header, rows, f"Time and memory. {note}", "table_appendix_computational1", columns)
+    return text_tables.to_latex(header, rows, f"Time and memory. {note}", "table_appendix_computational1", columns)
 
 
 def _text(value: float | None) -> str:

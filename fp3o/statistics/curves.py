@@ -40,7 +40,7 @@ class Seeds(NamedTuple):
     values: NDArray[np.float64]  # [S, E]; NaN where a seed that diverged has no evaluation
 
 
-def by_seed(cell: CellRuns) -> Seeds | None:
+def seed_curves(cell: CellRuns) -> Seeds | None:
     """Curves of the seeds that have an evaluation, on a common axis of steps; None if no seed has one."""
     runs = [run for run in cell.runs if len(run.curve.value)]
     if not runs:
@@ -54,7 +54,7 @@ def by_seed(cell: CellRuns) -> Seeds | None:
 
 def band(cell: CellRuns) -> Band | None:
     """Mean with its 95 % t interval; for win rates median with quartiles. No smoothing."""
-    found = by_seed(cell)
+    found = seed_curves(cell)
     if found is None:
         return None
     centre, low, high, n = [], [], [], []

@@ -23,8 +23,9 @@ from fp3o.envs.smac.scenarios import SCENARIOS, Scenario
 from fp3o.errors import unknown
 from fp3o.networks.actor import HEAD_GAIN, STD_SCALE
 from fp3o.networks.stacked import head_shapes, trunk_shapes
-from fp3o.statistics import plain, published
+from fp3o.statistics import published
 from fp3o.statistics.suites import as_command, csv_text, write
+from fp3o.statistics.tables import text_tables
 
 MARK = "†"
 
@@ -372,8 +373,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         caption = " ".join([f"{artefact.caption}.", *sheet.notes])
         columns = "l" * len(sheet.header)
         write(chosen.out / f"{artefact.name}.csv", to_csv(sheet))
-        write(chosen.out / f"{artefact.name}.md", plain.to_markdown(sheet.header, rows, sheet.notes))
-        write(chosen.out / f"{artefact.name}.tex", plain.to_latex(sheet.header, rows, caption, artefact.paper, columns))
+        write(chosen.out / f"{artefact.name}.md", text_tables.to_markdown(sheet.header, rows, sheet.notes))
+        write(
+            chosen.out / f"{artefact.name}.tex",
+            text_tables.to_latex(sheet.header, rows, caption, artefact.paper, columns),
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Tests that several claims use, and their result: a verdict, the evidence, how many of the runs needed exist.
+"""Tests that several claims use, and their result: a verdict, its effect with an interval, how much of it was run.
 
-Comparisons over several rows use the stratified Wilcoxon rank-sum test. The effect shown is P(A > B), the probability
-that a random seed of A scores higher than a random seed of B, averaged over rows.
+Comparisons over several rows use the exact stratified rank-sum test, where seeds share their episodes the exact
+signed-rank test of their differences. The effect shown is P(A > B), the probability that a random seed of A scores
+higher than a random seed of B, averaged over rows; of paired seeds it is the mean difference.
 """
 
 from __future__ import annotations
@@ -15,13 +16,39 @@ import scipy
 from numpy.typing import NDArray
 
 from fp3o.config import Cell
-from fp3o.statistics import aggregate
+from fp3o.statistics.choices import Family
 from fp3o.statistics.compare import ALPHA
-from fp3o.statistics.intervals import adjust, equivalent, summarise, welch
-from fp3o.statistics.scores import CellRuns, scoring_of
+from fp3o.statistics.intervals import Interval, adjust, equivalence_p, summarise
+from fp3o.statistics.margins import margin_of
+from fp3o.statistics.rank_tests import (
+    RankTest,
+    chance_interval,
+    rank_sum,
+    seeds_for_chance,
+    seeds_for_equivalence,
+    signed_rank,
+)
+from fp3o.statistics.scores import CellRuns
+from fp3o.statistics.spread import spread_ratio
 from fp3o.statistics.suites import SuiteRuns
 
-ClaimVerdict = Literal["supported", "contradicted", "undecided", "not run"]
+ClaimVerdict = Literal["supported", "contradicted", "equivalent", "undecided", "floor", "not comparable", "not run"]
+UNTESTED: tuple[ClaimVerdict, ...] = ("floor", "not comparable", "not run")
+"""Verdicts that no p-value gives or takes."""
+
+
+class Effect(NamedTuple):
+    """What a claim's test measures, with a 95 % interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        bounds = f" [{self.low:.2f}, {self.high:.2f}]" if math.isfinite(self.high - self.low) else ""
+        return f"{self.name} = {self.value:.2f}{bounds}"
 
 
 class Finding(NamedTuple):
@@ -35,13 +62,62 @@ class Finding(NamedTuple):
     """Number of comparisons (or cells) that the claim is about."""
     cells: tuple[str, ...] = ()
     """Ids of the cells with runs that the test looked at."""
+    effect: Effect | None = None
+    """Of a claim with several parts, that of the part with the weakest support."""
+    p_for: float = 1.0
+    """p-value with which the claim is supported; contradicted: `p_against`; shown to be no difference: `p_equal`.
+    All are two-sided where a test has sides."""
+    p_against: float = 1.0
+    p_equal: float = 1.0
+    seeds: int | None = None
+    """Seeds per cell that would decide the claim in 80 % of cases, were today's effect and spread the true ones; None:
+    more than a thousand, or not known."""
 
     @property
     def words(self) -> str:
         """The verdict as text, with "`found` of `needed`" while comparisons are missing."""
-        if self.found >= self.needed or self.verdict in ("not run", "undecided"):
+        if self.found >= self.needed or self.verdict in (*UNTESTED, "undecided"):
             return self.verdict
         return f"{self.verdict} so far, {self.found} of {self.needed}"
+
+    def judged(self, p_for: float, p_against: float, p_equal: float) -> Finding:
+        """With these p-values, and the verdict that follows."""
+        if self.verdict in UNTESTED:
+            return self
+        verdict: ClaimVerdict = "undecided"
+        if p_equal < ALPHA:
+            verdict = "equivalent"
+        elif p_for < ALPHA:
+            verdict = "supported"
+        elif p_against < ALPHA:
+            verdict = "contradicted"
+        return self._replace(verdict=verdict, p_for=p_for, p_against=p_against, p_equal=p_equal)
+
+
+def finding_of(
+    evidence: str,
+    found: int,
+    needed: int,
+    effect: Effect | None,
+    p_for: float,
+    p_against: float,
+    p_equal: float = 1.0,
+    seeds: int | None = None,
+) -> Finding:
+    """A finding with the verdict of its own p-values; `correct` adjusts them for the other claims."""
+    finding = Finding("undecided", evidence, found, needed, effect=effect, seeds=seeds)
+    return finding.judged(min(1.0, p_for), min(1.0, p_against), min(1.0, p_equal))
+
+
+def correct(findings: Sequence[Finding], family: Family = "planned") -> list[Finding]:
+    """The verdicts after Benjamini and Hochberg over all claims, those that were not run included."""
+    if family == "alone":
+        return list(findings)
+    told = [one for one in findings if one.verdict not in UNTESTED]
+    planned = len(findings) if family == "planned" else len(told)
+    columns = [adjust([getattr(one, name) for one in told], planned) for name in ("p_for", "p_against", "p_equal")]
+    judged = iter([one.judged(*p_values) for one, *p_values in zip(told, *columns, strict=True)])
+    return [one if one.verdict in UNTESTED else next(judged) for one in findings]
 
 
 class Claim(NamedTuple):
@@ -63,19 +139,16 @@ def scores_of(data: SuiteRuns, cell: str, steps: int | None = None) -> list[floa
 
     Empty if the cell was not run or deviates from the paper's settings.
     """
-    cell_runs = data.cells.get(cell)
-    if cell_runs is None or cell_runs.deviations:
-        return []
-    return (cell_runs if steps is None else cell_runs.until(steps)).scores()
+    found = cell_at(data, cell, steps)
+    return found.scores() if found is not None else []
 
 
-def available(data: SuiteRuns, pairs: Sequence[Pair]) -> list[tuple[list[float], list[float]]]:
-    """The scores of both cells, for every pair in which each has at least two seeds.
-
-    On some maps the paper's budget depends on the sharing: such a pair is compared at the end of the shorter budget.
-    """
-    both = [tuple(scores_of(data, cell, common_steps(data, pair)) for cell in pair) for pair in pairs]
-    return [(a, b) for a, b in both if len(a) > 1 and len(b) > 1]
+def cell_at(data: SuiteRuns, cell: str, steps: int | None = None) -> CellRuns | None:
+    """A cell's runs, up to `steps` environment steps; None if it was not run or deviates from the paper's settings."""
+    runs = data.cells.get(cell)
+    if runs is None or not runs.runs or runs.deviations:
+        return None
+    return runs if steps is None else runs.until(steps)
 
 
 def common_steps(data: SuiteRuns, pair: Pair) -> int | None:
@@ -85,40 +158,169 @@ def common_steps(data: SuiteRuns, pair: Pair) -> int | None:
     return min(steps) if len(steps) > 1 else None
 
 
-def rank_sum(samples: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[float, float]:
-    """Stratified rank-sum test: P(A > B) averaged over rows, and the two-sided p-value (null: no row differs)."""
-    excess = variance = 0.0
-    chances = []
-    for a, b in samples:
-        n, m = len(a), len(b)
-        chance = float(aggregate.probability_of_improvement(a, b))
-        chances.append(chance)
-        ties = np.unique([*a, *b], return_counts=True)[1]
-        correction = float((ties**3 - ties).sum()) / ((n + m) * (n + m - 1))
-        excess += (chance - 0.5) * n * m
-        variance += n * m / 12 * (n + m + 1 - correction)
-    p = 1.0 if variance <= 0 else float(2 * scipy.stats.norm.sf(abs(excess) / math.sqrt(variance)))
-    return float(np.mean(chances)), p
+class Compared(NamedTuple):
+    """Two cells that a claim compares, both with at least two seeds."""
+
+    pair: Pair
+    first: dict[int, float]
+    """Scores by seed; likewise of the second cell."""
+    second: dict[int, float]
+    margin: float | None
+    paired: bool
+    """Whether seeds of equal number were scored on the same episodes."""
+    floor: bool
+    """Whether no seed of either is above the floor."""
+    steps: int | None = None
+    """Where the budgets are unequal: the steps after which both are scored."""
+
+    @property
+    def samples(self) -> tuple[list[float], list[float]]:
+        return list(self.first.values()), list(self.second.values())
+
+    @property
+    def differences(self) -> list[float]:
+        """Seed by seed."""
+        return [self.first[seed] - self.second[seed] for seed in sorted(self.first.keys() & self.second.keys())]
+
+    @property
+    def gap(self) -> tuple[float, float, float]:
+        """The difference of the means, its standard error and degrees of freedom (paired, else Welch's)."""
+        if self.paired:
+            values = self.differences
+            return float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1
+        (a, s, n), (b, t, m) = (summarise(values, "mean") for values in self.samples)
+        u, v = s**2 / n, t**2 / m
+        freedom = (u + v) ** 2 / (u**2 / (n - 1) + v**2 / (m - 1)) if u + v else 1.0
+        return a - b, math.sqrt(u + v), freedom
+
+    @property
+    def p_equal(self) -> float:
+        """Of two one-sided tests against the margin."""
+        return 1.0 if self.margin is None else equivalence_p(*self.gap, self.margin)
+
+    @property
+    def p(self) -> float:
+        """Two-sided, of equal means."""
+        difference, error, freedom = self.gap
+        if error == 0:
+            return 1.0 if difference == 0 else 0.0
+        return 2 * float(scipy.special.stdtr(freedom, -abs(difference) / error))
+
+
+def compared(data: SuiteRuns, pairs: Sequence[Pair]) -> list[Compared]:
+    """The pairs of which both cells have at least two seeds.
+
+    On some maps the paper's budget depends on the sharing: such a pair is compared at the end of the shorter budget.
+    """
+    found = []
+    for pair in pairs:
+        steps = common_steps(data, pair)
+        one, other = (cell_at(data, cell, steps) for cell in pair)
+        if one is None or other is None:
+            continue
+        first, second = one.by_seed(), other.by_seed()
+        if min(len(first), len(second)) > 1:
+            paired = one.scoring.paired and data.choices.test == "usual" and len(first.keys() & second.keys()) > 1
+            margin = margin_of(pair[1], data.suite)
+            scaled = None if margin is None else margin * data.choices.margin
+            found.append(Compared(pair, first, second, scaled, paired, one.at_floor and other.at_floor, steps))
+    return found
 
 
 def better(data: SuiteRuns, pairs: Sequence[Pair], what: str) -> Finding:
-    """Whether A scores higher than B, over all pairs (A, B) that exist."""
-    cut = {pair: common_steps(data, pair) for pair in pairs if available(data, [pair])}
-    unequal = ", ".join(f"{Cell.of(a).task} {steps / 1e6:g} M" for (a, _), steps in cut.items() if steps)
+    """Whether A scores higher than B, over all pairs (A, B) that exist. Rows where nobody wins say nothing."""
+    every = compared(data, pairs)
+    rows = [row for row in every if not row.floor]
+    if not rows:
+        return _nothing_to_compare(every, len(pairs), what)
+    unequal = ", ".join(f"{Cell.of(row.pair[0]).task} {row.steps / 1e6:g} M" for row in rows if row.steps)
     note = f" (unequal budgets, compared at the steps both have: {unequal})" if unequal else ""
-    return higher(available(data, pairs), len(pairs), what, note)
+    note += f"; at the floor in {len(every) - len(rows)} of {len(every)}" if len(rows) < len(every) else ""
+    test, effect = _rank_test(rows, data.choices.test)
+    p_equal = max(row.p_equal for row in rows)
+    seeds = _fewest(
+        seeds_for_chance(test.chance, len(rows)),
+        _most([seeds_for_equivalence(_deviation(row), row.gap[0], row.margin or 0.0) for row in rows]),
+    )
+    equal = "; no difference beyond the margin in any row" if p_equal < ALPHA else ""
+    paired = f", {effect.text}" if effect.name != "P" else ""
+    text = f"{what}: {_chance_text(test.chance, rows)}{paired}, {p_text(test.p)}{equal}{note}"
+    return finding_of(text, len(every), len(pairs), effect, 2 * test.above, 2 * test.below, p_equal, seeds)
 
 
-def higher(samples: Sequence[tuple[Sequence[float], Sequence[float]]], needed: int, what: str, note: str) -> Finding:
+def _nothing_to_compare(every: Sequence[Compared], needed: int, what: str) -> Finding:
+    if not every:
+        return Finding("not run", "", 0, needed)
+    return Finding("floor", f"{what}: nobody wins in {len(every)} of {len(every)}", len(every), needed)
+
+
+def _rank_test(rows: Sequence[Compared], test: str) -> tuple[RankTest, Effect]:
+    """By exact ranks, or by Student's t of the mean difference where `test` is "t"."""
+    if all(row.paired for row in rows):
+        found = signed_rank([value for row in rows for value in row.differences])
+        return found, _mean_effect(rows)
+    if test == "t":
+        effect, (total, error, freedom) = _mean_effect(rows), _mean_gap(rows)
+        below = float(scipy.special.stdtr(freedom, total / error)) if error else float(total >= 0)
+        chance = rank_sum([row.samples for row in rows]).chance
+        return RankTest(chance, 1 - below, below), effect
+    found = rank_sum([row.samples for row in rows])
+    interval = chance_interval(found.chance, [(len(row.first), len(row.second)) for row in rows])
+    return found, Effect("P", found.chance, interval.low, interval.high)
+
+
+def _mean_gap(rows: Sequence[Compared]) -> tuple[float, float, float]:
+    """Mean over rows of the difference, in margins where every row has one; standard error; degrees of freedom."""
+    scales = [row.margin or 1.0 for row in rows]
+    if len({Cell.of(row.pair[0]).domain for row in rows}) == 1 and all(row.paired for row in rows):
+        scales = [1.0] * len(rows)
+    gaps = [(d / scale, e / scale, f) for (d, e, f), scale in zip((row.gap for row in rows), scales, strict=True)]
+    variances = [(error / len(rows)) ** 2 for _, error, _ in gaps]
+    squares = sum(v**2 / freedom for v, (_, _, freedom) in zip(variances, gaps, strict=True))
+    freedom = sum(variances) ** 2 / squares if squares else 1.0
+    return float(np.mean([d for d, _, _ in gaps])), math.sqrt(sum(variances)), freedom
+
+
+def _mean_effect(rows: Sequence[Compared]) -> Effect:
+    total, error, freedom = _mean_gap(rows)
+    half = float(scipy.special.stdtrit(freedom, 0.975)) * error
+    return Effect("difference", total, total - half, total + half)
+
+
+def _chance_text(chance: float, rows: Sequence[Compared]) -> str:
+    if all(row.paired for row in rows):
+        return f"higher in {chance:.0%} of pairs of seeds"
+    low, high, _ = chance_interval(chance, [(len(row.first), len(row.second)) for row in rows])
+    return f"P = {chance:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def _deviation(row: Compared) -> float:
+    """Of the seeds of one cell, as far as the comparison sees it."""
+    if row.paired:
+        return float(np.std(row.differences, ddof=1)) / math.sqrt(2)
+    return math.sqrt(sum(summarise(values, "mean").spread ** 2 for values in row.samples) / 2)
+
+
+def _fewest(*seeds: int | None) -> int | None:
+    return min((n for n in seeds if n is not None), default=None)
+
+
+def _most(seeds: Sequence[int | None]) -> int | None:
+    return None if None in seeds else max((n for n in seeds if n is not None), default=None)
+
+
+def higher(samples: Sequence[tuple[Sequence[float], Sequence[float]]], needed: int, what: str) -> Finding:
     """Whether the first sample of a pair tends to be higher than the second, over all pairs of samples.
 
-    needed: number of pairs the claim is about; what, note: text before and after the numbers in the evidence.
+    needed: number of pairs the claim is about; what: text before the numbers in the evidence.
     """
     if not samples:
         return Finding("not run", "", 0, needed)
-    chance, p = rank_sum(samples)
-    verdict: ClaimVerdict = "undecided" if p >= ALPHA else "supported" if chance > 0.5 else "contradicted"
-    return Finding(verdict, f"{what}: P = {chance:.2f}, {p_text(p)}{note}", len(samples), needed)
+    test = rank_sum(samples)
+    low, high, _ = chance_interval(test.chance, [(len(a), len(b)) for a, b in samples])
+    text = f"{what}: P = {test.chance:.2f} [{low:.2f}, {high:.2f}], {p_text(test.p)}"
+    effect, seeds = Effect("P", test.chance, low, high), seeds_for_chance(test.chance, len(samples))
+    return finding_of(text, len(samples), needed, effect, 2 * test.above, 2 * test.below, seeds=seeds)
 
 
 def p_text(value: float) -> str:
@@ -127,78 +329,84 @@ def p_text(value: float) -> str:
 
 
 def together(findings: Sequence[Finding]) -> Finding:
-    """The finding of a claim with several parts: contradicted if any is, supported if all are, else undecided."""
+    """The finding of a claim with several parts: contradicted if any is, supported if all are, equivalent if all are
+    no different, else undecided."""
     done = [finding for finding in findings if finding.verdict != "not run"]
     found, needed = sum(f.found for f in findings), sum(f.needed for f in findings)
     if not done:
         return Finding("not run", "", 0, needed)
     evidence = "; ".join(finding.evidence for finding in done)
-    verdicts = {finding.verdict for finding in findings}
-    if "contradicted" in verdicts:
-        return Finding("contradicted", evidence, found, needed)
-    return Finding("supported" if verdicts == {"supported"} else "undecided", evidence, found, needed)
+    told = [finding for finding in done if finding.verdict not in UNTESTED]
+    if not told:
+        return Finding(done[0].verdict, evidence, found, needed)
+    weakest = max(told, key=lambda finding: finding.p_for)
+    return finding_of(
+        evidence,
+        found,
+        needed,
+        weakest.effect,
+        max(finding.p_for for finding in findings),
+        len(told) * min(finding.p_against for finding in told),
+        max(finding.p_equal for finding in findings),
+        _most([finding.seeds for finding in told]),
+    )
 
 
 def same(data: SuiteRuns, pairs: Sequence[Pair]) -> Finding:
-    """Whether A and B are equivalent: within 10 % or one standard deviation of B (win rates: 10 percentage points)."""
-    samples = [(a, b, pair[1]) for pair in pairs for a, b in available(data, [pair])]
-    if not samples:
-        return Finding("not run", "", 0, len(pairs))
-    equal, p_values = 0, []
-    for a, b, cell in samples:
-        ours, theirs = summarise(a, "mean"), summarise(b, "mean")
-        margin = scoring_of(cell).margin or max(0.1 * abs(theirs.centre), theirs.spread)
-        equal += equivalent(ours, theirs, margin)
-        p_values.append(welch(ours, theirs).p)
-    adjusted = adjust(p_values)
+    """Whether A and B are equivalent: two one-sided tests against the margin in every row."""
+    every = compared(data, pairs)
+    rows = [row for row in every if not row.floor]
+    if not rows:
+        return _nothing_to_compare(every, len(pairs), "alike")
+    equal = sum(row.p_equal < ALPHA for row in rows)
+    adjusted = adjust([row.p for row in rows], len(pairs))
     apart = sum(p < ALPHA for p in adjusted)
-    verdict: ClaimVerdict = "contradicted" if apart else "supported" if equal == len(pairs) else "undecided"
-    text = f"equivalent in {equal}, different in {apart} of {len(samples)} comparisons of means"
-    text += f" (Welch's test, smallest {p_text(min(adjusted))})"
-    return Finding(verdict, text, len(samples), len(pairs))
+    # The row that is furthest from being shown equal is the claim's effect, in margins.
+    row = max(rows, key=lambda one: one.p_equal)
+    (difference, error, freedom), margin = row.gap, row.margin or math.inf
+    half = float(scipy.special.stdtrit(freedom, 0.975)) * error
+    effect = Effect("difference in margins", *(x / margin for x in (difference, difference - half, difference + half)))
+    text = f"equivalent in {equal}, different in {apart} of {len(rows)} comparisons of means"
+    text += f" (smallest {p_text(min(adjusted))}; margin: 10 points of win rate, a tenth of the paper's range)"
+    seeds = _most([seeds_for_equivalence(_deviation(one), one.gap[0], one.margin or 0.0) for one in rows])
+    return finding_of(text, len(every), len(pairs), effect, 1.0, min(adjusted), max(one.p_equal for one in rows), seeds)
 
 
 def less_spread(data: SuiteRuns, pairs: Sequence[Pair], part: float, what: str) -> Finding:
-    """Whether A's scores vary less over seeds than B's in the first `part` (a fraction) of training.
-
-    Tests the mean difference of their standard deviations, with a bootstrap interval over seeds within every cell.
-    """
+    """Whether A's scores vary less over seeds than B's in the first `part` (a fraction) of training: Miller's jackknife
+    of the ratio of their standard deviations. Rows where nobody wins have nothing that could vary."""
     known = [(data.cells[a], data.cells[b]) for a, b in pairs if a in data.cells and b in data.cells]
     both = [(early_curves(a, part), early_curves(b, part)) for a, b in known]
     samples = [(a, b) for a, b in both if a is not None and b is not None]
     if not samples:
         return Finding("not run", "", 0, len(pairs))
-    spreads = [(_deviation(a), _deviation(b)) for a, b in samples]
-    generator = np.random.default_rng(0)
-    redrawn = np.mean(
-        [
-            [_deviation(_redraw(a, generator)) - _deviation(_redraw(b, generator)) for _ in range(1000)]
-            for a, b in samples
-        ],
-        axis=0,
-    )
-    low, high = np.quantile(redrawn, [0.025, 0.975])
-    verdict: ClaimVerdict = "supported" if high < 0 else "contradicted" if low > 0 else "undecided"
-    less, mean = sum(a < b for a, b in spreads), np.mean([a - b for a, b in spreads])
-    text = f"{what} in {less} of {len(samples)}: mean difference {mean:.2f} [{low:.2f}, {high:.2f}]"
-    return Finding(verdict, text, len(samples), len(pairs))
+    floor = known[0][0].scoring.floor or 0.0
+    moving = [(a, b) for a, b in samples if max(a.max(), b.max()) > floor]
+    if not moving:
+        return Finding("floor", f"{what}: nobody wins", len(samples), len(pairs))
+    # Win rates come in steps of one episode, which alone make a uniform error of this deviation.
+    found = spread_ratio(moving, floor / math.sqrt(12))
+    less = sum(spread_ratio([row], floor / math.sqrt(12)).ratio < 1 for row in moving)
+    effect = Effect("ratio of deviations", found.ratio, found.interval.low, found.interval.high)
+    text = f"{what} in {less} of {len(moving)}: {effect.text}, {p_text(min(1.0, 2 * min(found.p_less, found.p_more)))}"
+    return finding_of(text, len(samples), len(pairs), effect, 2 * found.p_less, 2 * found.p_more)
 
 
 def early_curves(cell: CellRuns, part: float) -> NDArray[np.float64] | None:
     """Scores [seeds, E] at the evaluations in the first `part` (a fraction) of training.
 
-    None if there are fewer than two seeds or the settings deviate from the paper's.
+    None if there are fewer than three seeds or the settings deviate from the paper's.
     """
     length = min((len(run.curve.value) for run in cell.runs), default=0)
-    if len(cell.runs) < 2 or length == 0 or cell.deviations:
+    if len(cell.runs) < 3 or length == 0 or cell.deviations:
         return None
     return np.stack([run.curve.value[: max(1, round(length * part))] for run in cell.runs])
 
 
-def _deviation(curves: NDArray[np.float64]) -> float:
-    return float(curves.std(0, ddof=1).mean())
-
-
-def _redraw(curves: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
-    drawn: NDArray[np.float64] = curves[generator.integers(0, len(curves), len(curves))]
-    return drawn
+def about_zero(values: Sequence[float]) -> tuple[float, Interval, float, float]:
+    """Mean of one value per seed, its 95 % t interval, and the two-sided p-values of it not being above, below 0."""
+    mean, spread, n = summarise(values, "mean")
+    error = spread / math.sqrt(n)
+    half = float(scipy.special.stdtrit(n - 1, 0.975)) * error
+    below = float(scipy.special.stdtr(n - 1, mean / error)) if error else float(mean >= 0)
+    return mean, Interval(mean - half, mean + half, 0.95), min(1.0, 2 * (1 - below)), min(1.0, 2 * below)

@@ -1,14 +1,29 @@
-"""Claims on the matching degree: how often FP3O's condition agrees with the constraint it stands for."""
+"""Claims on the matching degree: how often FP3O's condition agrees with the constraint it stands for.
+
+Seeds are the units: iterations of one run are not independent. A degree is read beside two numbers: what "always go"
+would score, and Cohen's κ, which is 0 for chance agreement and 1 for full agreement.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from fp3o.statistics.findings import SHARINGS, ClaimVerdict, Finding, Pair, higher, together
-from fp3o.statistics.scores import CellRuns
+from fp3o.statistics.findings import (
+    SHARINGS,
+    Effect,
+    Finding,
+    Pair,
+    about_zero,
+    cell_at,
+    finding_of,
+    higher,
+    p_text,
+    together,
+)
+from fp3o.statistics.scores import CellRuns, Run
 from fp3o.statistics.suites import SuiteRuns
 
 MATCHING_SIZES = (100, 200, 500, 1000)
@@ -16,39 +31,97 @@ MATCHING_TASKS = ("smac/2c_vs_64zg", "mamujoco/reacher-2x1")
 """The paper's examples: agents that are alike (first task), and agents that are not (second)."""
 
 
-def matching(cell: CellRuns) -> tuple[int, int]:
-    """Iterations in which condition and constraint agree, and all in which this was recorded, summed over seeds."""
-    agree = total = 0
-    for run in cell.runs:
-        column = run.iterations().get("match")
-        if column is not None:
-            known = column[np.isfinite(column)]
-            agree, total = agree + int(known.sum()), total + len(known)
-    return agree, total
+class Matching(NamedTuple):
+    """How condition and constraint agree over iterations."""
+
+    agree: int
+    total: int
+    go: int
+    """Iterations in which the condition says go."""
+    holds: int
+    """Iterations in which the constraint holds."""
+
+    @property
+    def degree(self) -> float:
+        return self.agree / self.total
+
+    @property
+    def constant(self) -> float:
+        """The degree of the better of "always go" and "never go"."""
+        return max(self.holds, self.total - self.holds) / self.total
+
+    @property
+    def kappa(self) -> float:
+        """Cohen's κ; 0 where one of the two never varies, which shows no agreement beyond chance."""
+        go, holds = self.go / self.total, self.holds / self.total
+        chance = go * holds + (1 - go) * (1 - holds)
+        return (self.degree - chance) / (1 - chance) if chance < 1 else 0.0
+
+
+def matching_of(run: Run) -> Matching | None:
+    """None where it was not recorded."""
+    return run.recall("matching", _matching)
+
+
+def _matching(run: Run) -> Matching | None:
+    columns = run.iterations()
+    match, go = columns.get("match"), columns.get("go")
+    if match is None:
+        return None
+    known = np.isfinite(match)
+    agrees = match[known] > 0.5
+    goes = go[known] > 0.5 if go is not None else np.ones_like(agrees)
+    if not len(agrees):
+        return None
+    return Matching(int(agrees.sum()), len(agrees), int(goes.sum()), int((goes == agrees).sum()))
+
+
+def matching(cell: CellRuns) -> list[Matching]:
+    """Of every seed that recorded it."""
+    return [found for run in cell.runs if (found := matching_of(run)) is not None]
 
 
 def matching_rises(data: SuiteRuns) -> Finding:
-    """Whether the matching degree rises with the rollout size: Cochran–Armitage test for every task and sharing."""
-    places = [f"{task}/{sharing}" for task in MATCHING_TASKS for sharing in SHARINGS]
-    scores: list[float] = []
-    for place in places:
-        names = [f"{place}/fp3o-rollout-{size}" for size in MATCHING_SIZES]
-        counts = [matching(data.cells[name]) if name in data.cells else (0, 0) for name in names]
-        if all(total for _, total in counts):
-            scores.append(trend(counts, [math.log(size) for size in MATCHING_SIZES]))
-    if not scores:
-        return Finding("not run", "", 0, len(places))
-    rising, falling = sum(z > 1.96 for z in scores), sum(z < -1.96 for z in scores)
-    verdict: ClaimVerdict = "contradicted" if falling else "supported" if rising == len(places) else "undecided"
-    return Finding(verdict, f"rises in {rising}, falls in {falling} of {len(scores)} places", len(scores), len(places))
+    """Whether the matching degree rises with the rollout size: per task and sharing, each seed's slope over the
+    logarithm of the size, tested against 0."""
+    parts = []
+    doses = np.log2(MATCHING_SIZES) - np.mean(np.log2(MATCHING_SIZES))
+    for task in MATCHING_TASKS:
+        for sharing in SHARINGS:
+            cells = [degrees(data, f"{task}/{sharing}/fp3o-rollout-{size}") for size in MATCHING_SIZES]
+            seeds = min(map(len, cells))
+            if seeds < 2:
+                parts.append(Finding("not run", "", 0, 1))
+                continue
+            values = np.array([cell[:seeds] for cell in cells])  # [sizes, seeds]
+            slopes = 100 * (doses @ values) / float(doses @ doses)
+            mean, interval, p_for, p_against = about_zero(slopes.tolist())
+            effect = Effect("points per doubling", mean, interval.low, interval.high)
+            name = f"{task.partition('/')[2]}, {sharing}"
+            text = f"{name}: {mean:+.2f} [{interval.low:.2f}, {interval.high:.2f}] points per doubling"
+            parts.append(finding_of(f"{text}, {p_text(min(p_for, p_against))}", 1, 1, effect, p_for, p_against))
+    return _with_base_rates(data, together(parts))
+
+
+def _with_base_rates(data: SuiteRuns, finding: Finding) -> Finding:
+    """The evidence with κ and the degree of the constant answer, per task."""
+    texts = []
+    for task in MATCHING_TASKS:
+        names = [f"{task}/{sharing}/fp3o-rollout-{size}" for sharing in SHARINGS for size in MATCHING_SIZES]
+        cells = [cell for name in names if (cell := cell_at(data, name)) is not None]
+        found = [one for cell in cells for one in matching(cell)]
+        if found:
+            # Of all iterations together: a seed in which one of the two never varies has no κ of its own.
+            pool = Matching(*(sum(column) for column in zip(*found, strict=True)))
+            numbers = f"degree {pool.degree:.1%}, a constant answer {pool.constant:.1%}, Cohen's κ {pool.kappa:.2f}"
+            texts.append(f"{task.partition('/')[2]}: {numbers}")
+    return finding._replace(evidence="; ".join([finding.evidence, *texts])) if texts else finding
 
 
 def degrees(data: SuiteRuns, cell: str) -> list[float]:
     """Each seed's matching degree, from 0 to 1; empty if not run or the settings deviate from the paper's."""
-    if cell not in data.cells or data.cells[cell].deviations:
-        return []
-    counts = [matching(CellRuns(data.cells[cell].planned, (run,))) for run in data.cells[cell].runs]
-    return [agree / total for agree, total in counts if total]
+    found = cell_at(data, cell)
+    return [one.degree for one in matching(found)] if found is not None else []
 
 
 def better_matching(data: SuiteRuns, a: str, b: str, sharings: Sequence[Pair], what: str) -> Finding:
@@ -61,7 +134,7 @@ def better_matching(data: SuiteRuns, a: str, b: str, sharings: Sequence[Pair], w
         for first, second in sharings
         for size in MATCHING_SIZES
     ]
-    return higher([(x, y) for x, y in both if len(x) > 1 and len(y) > 1], len(both), what, "")
+    return higher([(x, y) for x, y in both if len(x) > 1 and len(y) > 1], len(both), what)
 
 
 def matching_by_sharing(data: SuiteRuns) -> Finding:
@@ -79,14 +152,3 @@ def matching_by_sharing(data: SuiteRuns) -> Finding:
             ),
         ]
     )
-
-
-def trend(counts: Sequence[tuple[int, int]], doses: Sequence[float]) -> float:
-    """z of the Cochran–Armitage trend test, positive if successes rise with the dose; counts: (successes, trials)."""
-    successes = np.array([agree for agree, _ in counts], float)
-    trials = np.array([total for _, total in counts], float)
-    dose = np.asarray(doses)
-    share = successes.sum() / trials.sum()
-    centred = dose - (trials * dose).sum() / trials.sum()
-    variance = share * (1 - share) * (trials * centred**2).sum()
-    return float((centred * (successes - trials * share)).sum() / math.sqrt(variance)) if variance > 0 else 0.0

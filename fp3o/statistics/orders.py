@@ -18,11 +18,11 @@ import numpy as np
 
 from fp3o.config import Artefact, Cell, Row, Suite, algorithm_title
 from fp3o.runs.records import EVALUATIONS
-from fp3o.statistics import plain
 from fp3o.statistics.aggregate import probability_of_improvement
 from fp3o.statistics.compare import ALPHA
 from fp3o.statistics.scores import scoring_of
 from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
+from fp3o.statistics.tables import text_tables
 
 AS_IT_IS = "as it is"
 
@@ -221,8 +221,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         found = comparisons(data, artefact)
         rows, caption = rows_of(found), " ".join([f"{artefact.caption}.", *NOTES])
         write(chosen.out / f"{artefact.name}.csv", to_csv(found))
-        write(chosen.out / f"{artefact.name}.md", plain.to_markdown(HEADER, rows, NOTES))
-        write(chosen.out / f"{artefact.name}.tex", plain.to_latex(HEADER, rows, caption, artefact.name, "ll" + "r" * 7))
+        write(chosen.out / f"{artefact.name}.md", text_tables.to_markdown(HEADER, rows, NOTES))
+        write(
+            chosen.out / f"{artefact.name}.tex",
+            text_tables.to_latex(HEADER, rows, caption, artefact.name, "ll" + "r" * 7),
+        )
 
 
 if __name__ == "__main__":

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy
 
 from fp3o.statistics.compare import ALPHA
-from fp3o.statistics.intervals import adjust, mean_interval
-from fp3o.statistics.scores import CellRuns, reduce, scoring_of
+from fp3o.statistics.intervals import equivalence_p, mean_interval
+from fp3o.statistics.rank_tests import rank_sum
+from fp3o.statistics.scores import CellRuns
 
-Verdict = Literal["better", "worse", "equivalent", "undecided"]
+Verdict = Literal["better", "worse", "equivalent", "undecided", "floor"]
 LEAST_SEEDS = 3
 """With fewer nothing is decided: two seeds whose differences happen to agree would make a certainty."""
 
@@ -28,52 +28,47 @@ class Paired(NamedTuple):
     high: float
     """`low` and `high`: 95 % t interval of the difference; unbounded for a single seed."""
     p: float
-    """p-value of the paired t-test (null: no difference), 1 with fewer than three seeds; `judge` adjusts it for the
-    number of cells in a table."""
+    """p-value of no difference, 1 with fewer than three seeds: of the paired t-test, for win rates of the exact
+    rank-sum test; `judge` adjusts it for the number of cells in a table."""
     equivalent: bool
-    """Whether the 90 % interval lies within ± the larger of 10 % of the baseline and its standard deviation."""
+    """Whether the 90 % interval lies within ± the margin."""
+    floor: bool
+    """Whether no seed of either is above the floor: there is nothing to compare."""
     verdict: Verdict
 
-
-def by_seed(cell: CellRuns) -> dict[int, float]:
-    """The score of every seed that has one."""
-    rule = scoring_of(cell.cell).reduction
-    found = {run.seed: reduce(run, rule) for run in cell.runs}
-    return {seed: score for seed, score in found.items() if score is not None}
+    def with_p(self, p: float) -> Paired:
+        return self._replace(p=p, verdict=_verdict(self.floor, self.equivalent, p, self.difference))
 
 
-def compare(ours: Mapping[int, float], baseline: Mapping[int, float]) -> Paired | None:
-    """Compare scores, given by seed; None if no seed is in both. For the cells of a table call `judge` next."""
-    seeds = sorted(ours.keys() & baseline.keys())
+def against_baseline(ours: CellRuns, baseline: CellRuns, margin: float | None, test: str = "usual") -> Paired | None:
+    """Compare two cells; None if no seed is in both. For the cells of a table call `judge` next.
+
+    margin: smaller differences count as none; None: nothing is ever equivalent. test: as `Choices.test`.
+    """
+    a, b = ours.by_seed(), baseline.by_seed()
+    seeds = sorted(a.keys() & b.keys())
     if not seeds:
         return None
-    differences = [ours[seed] - baseline[seed] for seed in seeds]
-    base = [baseline[seed] for seed in seeds]
+    differences = [a[seed] - b[seed] for seed in seeds]
     n, mean = len(seeds), float(np.mean(differences))
     low, high, _ = mean_interval(differences)
     spread = float(np.std(differences, ddof=1)) if n > 1 else 0.0
     if n < LEAST_SEEDS:
         p = 1.0
+    elif test == "ranks" or (test == "usual" and ours.scoring.limits[0] > -math.inf):
+        p = rank_sum([([a[seed] for seed in seeds], [b[seed] for seed in seeds])]).p
     elif spread == 0:
         p = 1.0 if mean == 0 else 0.0
     else:
         p = 2 * float(scipy.special.stdtr(n - 1, -abs(mean) / (spread / math.sqrt(n))))
-    margin = max(0.1 * abs(float(np.mean(base))), float(np.std(base, ddof=1)) if n > 1 else 0.0)
-    narrow = mean_interval(differences, 0.90)
-    same = n >= LEAST_SEEDS and -margin <= narrow.low and narrow.high <= margin
-    return Paired(n, mean, low, high, p, same, _verdict(same, p, mean))
+    same = n >= LEAST_SEEDS and margin is not None and equivalence_p(mean, spread / math.sqrt(n), n - 1, margin) < ALPHA
+    floor = ours.at_floor and baseline.at_floor
+    return Paired(n, mean, low, high, p, same, floor, _verdict(floor, same, p, mean))
 
 
-def _verdict(same: bool, p: float, mean: float) -> Verdict:
+def _verdict(floor: bool, same: bool, p: float, mean: float) -> Verdict:
+    if floor:
+        return "floor"
     if same:
         return "equivalent"
     return "undecided" if p >= ALPHA else "better" if mean > 0 else "worse"
-
-
-def judge(found: Sequence[Paired]) -> list[Paired]:
-    """The comparisons of one table with p-values adjusted for their number (Benjamini–Hochberg) and new verdicts."""
-    adjusted = adjust([one.p for one in found])
-    return [
-        one._replace(p=p, verdict=_verdict(one.equivalent, p, one.difference))
-        for one, p in zip(found, adjusted, strict=True)
-    ]

@@ -49,6 +49,17 @@ TABLES_AND_FIGURES = {
 }
 SECTIONS = ("section_Performances_on_SMAC", "appendix_additional_exp")
 """Labels of text that claims are taken from."""
+UNTESTED = {
+    "Under partial sharing HAPPO's trunk θ^B moves on after agent 1's head θ^1 is fixed, so that the two no longer fit "
+    "(`appendix_additional_exp`)": "It needs the KL of agent 1's policy after the *last* turn; runs record each "
+    "agent's KL after its own turn. Its consequence, that partial sharing hurts HAPPO more than full, is C4.",
+    "FP3O's higher serial cost comes from the intermediate policies and the condition "
+    "(`table_appendix_computational1`)": "The release doubles the updates, which explains the cost by itself "
+    "(docs/deviations.md); the times of the two are not recorded apart.",
+    "All algorithms' code is forked from MAPPO's and HAPPO's (`table_appendix_computational2`)": "A statement on the "
+    "authors' code, of which only FP3O's is public.",
+}
+"""What the paper's text says and no claim tests, and why."""
 # One artefact is made for two tables: time and memory are measured together.
 TOGETHER = {"table_appendix_computational2": "table_appendix_computational1"}
 
@@ -81,13 +92,23 @@ def document(suite: Suite, manifest: Mapping[str, Any], scorecard: Mapping[str, 
         for a in suite.artefacts
         if not a.paper
     ]
-    lines += ["", "## Claims", "", "| Claim | Text | Source | Verdict | Evidence |", "| --- | --- | --- | --- | --- |"]
+    lines += [
+        *("", "## Claims", ""),
+        "How verdicts are reached, and what each word means: [statistics.md](statistics.md). Seeds: how many per cell",
+        "would decide an undecided claim at today's effect and spread.",
+        "",
+        "| Claim | Text | Source | Verdict | Evidence | Seeds | At a tenth of the steps |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
     for claim in scorecard["claims"]:
         source = "ours" if claim["source"] == "ours" else f"`{claim['source']}`"
-        evidence = f"{claim['found']} of {claim['needed']}"
-        lines.append(
-            f"| {claim['name']} | {claim['claim']} | {source} | {claim['words'].partition(',')[0]} | {evidence} |"
-        )
+        fields = [claim["name"], claim["claim"], source, claim["words"].partition(",")[0]]
+        fields += [f"{claim['found']} of {claim['needed']}", str(claim["seeds_that_would_decide"] or "")]
+        early = claim["tenth"]
+        fields.append(f"{early['verdict']}, {early['found']} of {early['needed']}" if early else "")
+        lines.append(f"| {' | '.join(fields)} |")
+    lines += ["", "## Statements without a claim", "", "| Statement | Why not |", "| --- | --- |"]
+    lines += [f"| {statement} | {reason} |" for statement, reason in UNTESTED.items()]
     return "\n".join(lines) + "\n"
 
 

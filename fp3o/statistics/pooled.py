@@ -1,13 +1,14 @@
-"""Scores pooled over rows, and P(X > Y), with 95 % stratified bootstrap intervals, as entries of scorecard.json."""
+"""Scores pooled over rows, and P(X > Y), with 95 % intervals, as entries of scorecard.json."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fp3o.statistics import aggregate
 from fp3o.statistics.intervals import Interval
+from fp3o.statistics.rank_tests import chance_interval
 
 METRICS = {
     "interquartile_mean": aggregate.interquartile_mean,
@@ -31,14 +32,19 @@ def bounds(interval: Interval) -> list[float | None]:
 
 def pooled(rows: Rows, metrics: Sequence[str] = tuple(METRICS)) -> dict[str, dict[str, Any]]:
     """By metric its value over all rows and the interval."""
-    return {name: _estimate(METRICS[name], rows) for name in metrics}
+    found = {}
+    for name in metrics:
+        interval = (
+            aggregate.interquartile_interval(rows)
+            if name == "interquartile_mean"
+            else aggregate.mean_interval_of_tasks(METRICS[name], rows)
+        )
+        found[name] = {"value": number(float(METRICS[name](*rows))), "interval": bounds(interval)}
+    return found
 
 
 def improvement(one: Rows, other: Rows) -> dict[str, Any]:
     """P(a seed of `one` scores higher than one of `other`), averaged over the rows, and the interval."""
-    return _estimate(aggregate.probability_of_improvement, [*one, *other])
-
-
-def _estimate(statistic: Callable[..., Any], samples: Rows) -> dict[str, Any]:
-    interval = aggregate.stratified_interval(statistic, samples)
-    return {"value": number(float(statistic(*samples))), "interval": bounds(interval)}
+    chance = float(aggregate.probability_of_improvement(*one, *other))
+    sizes = [(len(a), len(b)) for a, b in zip(one, other, strict=True)]
+    return {"value": number(chance), "interval": bounds(chance_interval(chance, sizes))}

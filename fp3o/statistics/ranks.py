@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from fp3o.statistics.intervals import Interval, Statistic, summarise, welch
+from fp3o.statistics.intervals import Interval, Statistic, mean_interval, summarise, welch
 from fp3o.statistics.published import Published
 
 
@@ -37,7 +37,7 @@ class Agreement(NamedTuple):
     rows: int
     mean_tau: float
     interval: Interval
-    """Of the mean τ; bootstrap over our seeds within each cell."""
+    """Of the mean τ over rows like these: Student's t with rows as units; unbounded for a single row."""
     p: float
     """Exact probability of a mean τ at least as high if our algorithms were shuffled within rows."""
     taus: dict[str, float]
@@ -56,7 +56,7 @@ def tau(first: Sequence[float], second: Sequence[float]) -> float:
     return value if np.isfinite(value) else 0.0
 
 
-def agreement(rows: Sequence[RankRow], replicates: int = 500) -> Agreement | None:
+def agreement(rows: Sequence[RankRow]) -> Agreement | None:
     """Agreement over all rows; None if there are none."""
     if not rows:
         return None
@@ -70,7 +70,7 @@ def agreement(rows: Sequence[RankRow], replicates: int = 500) -> Agreement | Non
             theirs == max(row.theirs) and mine == max(ours) for theirs, mine in zip(row.theirs, ours, strict=True)
         )
     return Agreement(
-        len(rows), mean, _redraw(rows, replicates), _chance(rows, mean), taus, len(pairs), sum(pairs), tops
+        len(rows), mean, mean_interval(list(taus.values())), _chance(rows, mean), taus, len(pairs), sum(pairs), tops
     )
 
 
@@ -101,26 +101,3 @@ def _chance(rows: Sequence[RankRow], observed: float) -> float:
                 mixed[key] = mixed.get(key, 0.0) + p * q
         total = mixed
     return min(1.0, sum(p for value, p in total.items() if value >= observed * len(rows) - 1e-5))
-
-
-def _redraw(rows: Sequence[RankRow], replicates: int) -> Interval:
-    """95 % percentile bootstrap interval of the mean τ, our seeds resampled within each cell."""
-    generator = np.random.default_rng(0)
-    means = [
-        np.mean(
-            [
-                tau(
-                    row.theirs,
-                    [_centre(generator.choice(values, len(values)).tolist(), row.statistic) for values in row.scores],
-                )
-                for row in rows
-            ]
-        )
-        for _ in range(replicates)
-    ]
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Interval(float(low), float(high), 0.95)
-
-
-def _centre(values: Sequence[float], statistic: Statistic) -> float:
-    return float(np.mean(values) if statistic == "mean" else np.median(values))

@@ -15,16 +15,16 @@ import numpy as np
 
 from fp3o.config import Cell
 from fp3o.config.domains import published_domains
-from fp3o.statistics import cost, own, published
+from fp3o.statistics import cost, gathered, own_suites, published
 from fp3o.statistics.claims import ledger
-from fp3o.statistics.columns import CONTROL
-from fp3o.statistics.findings import scores_of
+from fp3o.statistics.findings import UNTESTED, Finding, scores_of
 from fp3o.statistics.pooled import bounds, improvement, number, pooled
 from fp3o.statistics.ranks import Agreement, RankRow, agreement
 from fp3o.statistics.scores import CellRuns, scoring_of
 from fp3o.statistics.suites import SuiteRuns, as_command, load, parser, write
-from fp3o.statistics.table import Entry
-from fp3o.statistics.tables import build
+from fp3o.statistics.tables.build import build
+from fp3o.statistics.tables.columns import CONTROL
+from fp3o.statistics.tables.model import Entry
 
 # --- Verdicts -----------------------------------------------------------------------------------------------------
 
@@ -136,6 +136,45 @@ def aggregates(data: SuiteRuns, domain: str) -> dict[str, Any]:
     }
 
 
+# --- Claims -------------------------------------------------------------------------------------------------------
+
+
+def claims_of(data: SuiteRuns, costs: Sequence[cost.Cost]) -> tuple[list[dict[str, Any]], dict[str, dict[str, str]]]:
+    """Every claim with its finding, and under `tenth` that at a tenth of the budget; second, the cells that were
+    derived for the latter."""
+    early = gathered.tenth(data)
+    at_a_tenth = {claim.name: finding_entry(finding) for claim, finding in ledger(early)} if early else {}
+    found = [
+        {
+            "name": claim.name,
+            "claim": claim.text,
+            "source": claim.source,
+            **finding_entry(finding),
+            "tenth": at_a_tenth.get(claim.name),
+        }
+        for claim, finding in [*ledger(gathered.whole(data)), *cost.claims(costs)]
+    ]
+    derived = gathered.derived_cells(data) if early else {}
+    return sorted(found, key=lambda claim: int(claim["name"][1:])), derived
+
+
+def finding_entry(finding: Finding) -> dict[str, Any]:
+    """A finding for the file; p-values are adjusted for the number of claims."""
+    effect, tested = finding.effect, finding.verdict not in UNTESTED
+    return {
+        "verdict": finding.verdict,
+        "words": finding.words,
+        "evidence": finding.evidence,
+        "found": finding.found,
+        "needed": finding.needed,
+        "cells": list(finding.cells),
+        "effect": effect
+        and {"name": effect.name, "value": number(effect.value), "interval": [number(effect.low), number(effect.high)]},
+        "p": {name: number(getattr(finding, f"p_{name}")) for name in ("for", "against", "equal")} if tested else None,
+        "seeds_that_would_decide": finding.seeds if finding.verdict == "undecided" else None,
+    }
+
+
 # --- All of it ----------------------------------------------------------------------------------------------------
 
 
@@ -159,12 +198,8 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
     spans = [entry.comparison.standardised for entry in entries.values() if entry.comparison]
     known = [abs(span) for span in spans if span is not None]
     compared = [entry.comparison for entry in entries.values() if entry.comparison]
-    claims = [
-        {"name": claim.name, "claim": claim.text, "source": claim.source, **finding._asdict(), "words": finding.words}
-        for claim, finding in [*ledger(data), *cost.claims(costs)]
-        if data.suite.of_the_paper
-    ]
-    between = own.comparisons(data)
+    claims, derived = claims_of(data, costs) if data.suite.of_the_paper else ([], {})
+    between = own_suites.comparisons(data)
     return {
         **({"between_algorithms": between} if between else {}),
         "suite": data.suite.name,
@@ -181,7 +216,8 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
         "compared_cells": len(compared),
         "median_absolute_difference_in_published_spreads": number(float(np.median(known))) if known else None,
         "rank_agreement": {name: agreement_entry(agreement(rank_rows(data, name))) for name in domains},
-        "claims": sorted(claims, key=lambda claim: int(claim["name"][1:])),
+        "claims": claims,
+        "derived_cells": derived,
         "aggregates": {name: aggregates(data, name) for name in domains},
         "cost": cost.summary(costs),
         "engines": {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from fp3o.runs.layout import RunId
 from fp3o.runs.verify import check_distinct, read_tables, read_verified
 from fp3o.statistics.intervals import Summary, summarise
 
+T = TypeVar("T")
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
 # Settings that do not change the policy: how often and on how many episodes it is evaluated.
@@ -71,6 +72,8 @@ class Run:
     curve: Curve
     final_episodes: NDArray[np.float64] | None = None
     """The metric of every episode of final.csv; None where there is no such file."""
+    _notes: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What `recall` found; shared by the copies that are cut or scored otherwise."""
 
     @property
     def final(self) -> float | None:
@@ -105,6 +108,13 @@ class Run:
         environment = self.document["environment"]
         return str(environment.get("terrain", environment.get("map_data", "")))
 
+    def recall(self, name: str, make: Callable[[Run], T]) -> T:
+        """What `make` finds in this run's files, found once: reading iterations takes a tenth of a second."""
+        if name not in self._notes:
+            self._notes[name] = make(self)
+        found: T = self._notes[name]
+        return found
+
     def iterations(self) -> records.Columns:
         """The columns of iterations.csv, verified; read from disk at every call."""
         read_verified(self.folder, RunId.of(self.document), (records.ITERATIONS,))
@@ -117,6 +127,12 @@ class CellRuns:
 
     planned: Planned
     runs: tuple[Run, ...]
+    rule: Scoring | None = None
+    """A scoring rule other than the domain's."""
+    allowed: tuple[str, ...] = ()
+    """Names of settings that may depart from the paper's: `total_steps`, among cells that were all cut short."""
+    derived: str = ""
+    """For readers, what it was derived from, where its own runs do not exist; "" for runs of its own."""
 
     @property
     def cell(self) -> str:
@@ -129,14 +145,28 @@ class CellRuns:
 
     @property
     def deviations(self) -> tuple[Change, ...]:
-        """The `departures` of all its runs."""
-        return departures({Change.read(text) for run in self.runs for text in run.document["deviations"]})
+        """The `departures` of all its runs, but for those allowed."""
+        found = departures({Change.read(text) for run in self.runs for text in run.document["deviations"]})
+        return tuple(change for change in found if change.name not in self.allowed)
+
+    @property
+    def scoring(self) -> Scoring:
+        return self.rule or scoring_of(self.cell)
 
     def scores(self, reduction: Reduction | None = None) -> list[float]:
         """One score per seed. A diverged seed is scored by its last finite evaluations; one without any is left out."""
-        chosen = reduction or scoring_of(self.cell).reduction
-        values = [reduce(run, chosen) for run in self.runs]
-        return [value for value in values if value is not None]
+        return list(self.by_seed(reduction).values())
+
+    def by_seed(self, reduction: Reduction | None = None) -> dict[int, float]:
+        """The score of every seed that has one."""
+        found = {run.seed: reduce(run, reduction or self.scoring.reduction) for run in self.runs}
+        return {seed: score for seed, score in found.items() if score is not None}
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether it has scores and none of them is above the floor: nobody ever learned to win."""
+        floor, scores = self.scoring.floor, self.scores()
+        return floor is not None and bool(scores) and max(scores) <= floor
 
     def until(self, steps: int) -> CellRuns:
         """The cell as if training had ended after so many environment steps; scored by its evaluations up to there."""
@@ -150,7 +180,7 @@ class CellRuns:
     def summary(self) -> Summary | None:
         """Mean or median over seeds, as the domain's scoring rule says; None where nothing was run."""
         scores = self.scores()
-        return summarise(scores, scoring_of(self.cell).statistic) if scores else None
+        return summarise(scores, self.scoring.statistic) if scores else None
 
 
 def metric_values(table: records.Columns, metric: Metric) -> NDArray[np.float64]:
@@ -191,6 +221,8 @@ def reduce(run: Run, reduction: Reduction) -> float | None:
         return None
     if reduction == "final":
         return float(values[-1])
+    if reduction == "best":
+        return float(values.max())
     return float(np.mean(last_ten(values)) if reduction == "last-10-mean" else np.median(last_ten(values)))
 
 
@@ -204,6 +236,9 @@ def pooled_median(runs: CellRuns) -> Summary | None:
 def load_run(folder: Path, expected: RunId) -> Run:
     """A finished run, verified to be the expected one and unaltered."""
     document = read_verified(folder, expected, (records.EVALUATIONS, records.FINAL))
+    if document["status"] == "stopped":  # Its score would be that of another budget.
+        where = f"{document['stopped']['by']} stopped it after iteration {document['stopped']['iteration']}"
+        raise UserError(f"{folder} is no run of the whole budget: {where}; delete it to train it to the end")
     tables = read_tables(folder, document)
     metric = scoring_of(expected.cell).metric
     final: NDArray[np.float64] | None = None

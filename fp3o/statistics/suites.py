@@ -11,7 +11,8 @@ from pathlib import Path
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import layout
+from fp3o.runs import layout, records
+from fp3o.statistics.choices import USUAL
 from fp3o.statistics.scores import CellRuns, Planned, collect, departures
 
 FIGURE_PACKAGES = ("bokeh", "matplotlib")
@@ -47,10 +48,20 @@ class SuiteRuns:
     def __init__(self, suite: config.Suite, runs: Path) -> None:
         self.suite = suite
         self.root = runs
-        planned = (
+        self._planned = [
             Planned(plan.cell.id, plan.digest, seeds, bool(departures(plan.deviations))) for plan, seeds in suite.runs()
-        )
-        self.cells: Mapping[str, CellRuns] = Cells(runs, planned)
+        ]
+        self._started: dict[str, bool] = {}
+        self.cells: Mapping[str, CellRuns] = Cells(runs, self._planned)
+        self.choices = USUAL
+
+    def has_runs(self, start: str) -> bool:
+        """Whether any cell whose id starts so has a run. Asks for files, and reads none."""
+        if start not in self._started:
+            cells = (plan for plan in self._planned if f"{plan.cell}/".startswith(start))
+            ids = (layout.RunId(plan.cell, plan.digest, seed) for plan in cells for seed in plan.seeds)
+            self._started[start] = any((self.root / run.path / records.RUN).is_file() for run in ids)
+        return self._started[start]
 
     def of(self, artefact: config.Artefact) -> list[CellRuns]:
         """The cells of an artefact, in its order."""

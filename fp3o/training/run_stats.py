@@ -14,6 +14,7 @@ from fp3o.machine import peak_memory_mib
 from fp3o.runs.folder import now
 from fp3o.training.callbacks import PHASES
 
+LOST = "episodes lost since the last resume:"
 RESTARTED = "environments restarted since the last resume"
 
 
@@ -32,6 +33,7 @@ class RunStats:
         self.spent: dict[str, float] = {}
         """Seconds of this iteration by phase."""
         self._begun = 0.0
+        self._lost_before = 0
 
     def note(self, text: str) -> None:
         self.volatile["notes"].append(text)
@@ -39,6 +41,7 @@ class RunStats:
     def resume(self, before: dict[str, Any]) -> None:
         """Carry on what was saved; notes made until now are about this resume."""
         notes = [*before.get("notes", ()), *self.volatile["notes"]]
+        self._lost_before = before.get("lost_episodes", 0)
         self.volatile |= before | {"resumes": before["resumes"] + 1, "notes": notes}
 
     def begin_iteration(self) -> None:
@@ -69,6 +72,11 @@ class RunStats:
             free, total = torch.cuda.mem_get_info()
             taken = round((total - free) / 2**20, 1)
             self.volatile["process_gpu_mib"] = max(self.volatile.get("process_gpu_mib", 0.0), taken)
+        if env.lost_episodes:
+            here = sum(env.lost_episodes.values())
+            self.volatile["lost_episodes"] = self._lost_before + here
+            others = [note for note in self.volatile["notes"] if not note.startswith(LOST)]
+            self.volatile["notes"] = [*others, *(f"{LOST} {why} ({n})" for why, n in env.lost_episodes.items())]
         if env.restarts:
             others = [note for note in self.volatile["notes"] if not note.endswith(RESTARTED)]
             self.volatile["notes"] = [*others, f"{env.restarts} {RESTARTED}"]

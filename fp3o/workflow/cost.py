@@ -3,8 +3,9 @@
     python -m fp3o.workflow.cost measure CELL --suite S     results/S/cost/CELL/<digest>.json
     python -m fp3o.workflow.cost table --suite S            results/S/cost.csv, from the measurements that exist
 
-One short run of `warmup + iterations` iterations, every one timed; the first hold start-up and compiling. The runs of a
-sweep would not do, as they train five seeds at once beside other jobs.
+Short runs of `warmup + iterations` iterations, every one timed; the first hold start-up and compiling. The runs of a
+sweep would not do, as they train five seeds at once beside other jobs. With several `processes` each of them is
+followed by one of the row's MAPPO: both then see the same machine, and intervals are over processes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,20 @@ def measure(suite: config.Suite, cell: config.Cell) -> dict[str, Any]:
     if settings is None:
         raise UserError(f"suite {suite.name} says nothing about cost; allowed: cost: {{iterations: …, warmup: …}}")
     warmup, iterations = settings["warmup"], settings["iterations"]
-    document, seconds = _train(suite, cell, warmup + iterations, settings["path"])
+    reference = config.Cell.parse(f"{cell.row}/mappo")
+    processes, beside = [], []
+    count = settings.get("processes", 3 if settings["path"] == "compiled" else 1)
+    for _ in range(count):
+        document, seconds = _train(suite, cell, warmup + iterations, settings["path"])
+        processes.append({name: seconds[name][warmup:] for name in PHASES})
+        if count > 1 and cell != reference:
+            _, seconds = _train(suite, reference, warmup + iterations, settings["path"])
+            beside.append({name: seconds[name][warmup:] for name in PHASES})
     return {
         "cell": cell.id,
         "iterations": iterations,
-        **{name: seconds[name][warmup:] for name in PHASES},
+        **processes[0],
+        **({"processes": processes, "mappo": beside} if len(processes) > 1 else {}),
         **{name: document["volatile"].get(name) for name in ("peak_gpu_mib", "process_gpu_mib", "memory_mib")},
         "device": document["path"]["device"],
         "host": document["volatile"]["host"],
@@ -86,8 +96,7 @@ def table(suite: config.Suite) -> str:
     # Here, because reading the workflow imports this module, and SciPy takes a second.
     import numpy as np
 
-    from fp3o.statistics.cost import COLUMNS, cells_of
-    from fp3o.statistics.intervals import mean_interval
+    from fp3o.statistics.cost import COLUMNS, MEMORY, TIMES, cells_of
     from fp3o.statistics.suites import csv_text
 
     rows = []
@@ -95,12 +104,30 @@ def table(suite: config.Suite) -> str:
         path = measurement_path(suite.name, config.resolve(config.Cell.parse(cell), suite=suite))
         if path.is_file():
             measured = json.loads(path.read_text())
-            rollout, update, evaluation = (np.array(measured[name]) for name in PHASES)
-            interval = mean_interval(rollout + update)
-            numbers = (rollout.mean(), update.mean(), evaluation.mean(), interval.low, interval.high)
-            memory = (measured[name] for name in ("peak_gpu_mib", "process_gpu_mib", "memory_mib"))
-            rows.append((cell, measured["iterations"], *(f"{x:.6g}" for x in numbers), *memory, measured["device"]))
+            processes, beside = measured.get("processes", [measured]), measured.get("mappo", [])
+            evaluation = float(np.mean([process["evaluation_s"] for process in processes]))
+            rows.append(
+                (
+                    *(cell, measured["iterations"], len(processes), *_times(processes), f"{evaluation:.6g}"),
+                    *(measured[name] for name in MEMORY),
+                    *(measured["host"], *(_times(beside) if beside else [""] * len(TIMES))),
+                )
+            )
     return csv_text(COLUMNS, rows)
+
+
+def _times(processes: Sequence[Mapping[str, Sequence[float]]]) -> list[str]:
+    """Seconds of rollout and update with their intervals: over processes, or over the iterations of the only one."""
+    import numpy as np
+
+    from fp3o.statistics.intervals import mean_interval
+
+    texts = []
+    for name in ("rollout_s", "update_s"):
+        means = [float(np.mean(process[name])) for process in processes]
+        values = means if len(processes) > 1 else list(processes[0][name])
+        texts += [f"{number:.6g}" for number in (np.mean(values), *mean_interval(values)[:2])]
+    return texts
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -131,6 +131,15 @@ class Ghost(Walkers):
         return seen, {**rewards, "ghost": 1.0}, *rest
 
 
+class Hidden(Walkers):
+    """One agent is not shown what it sees, although it still takes part."""
+
+    def step(self, actions: dict[str, Any]) -> Any:
+        observations, *rest = super().step(actions)
+        del observations["b"]
+        return observations, *rest
+
+
 class Unpaid(Walkers):
     def step(self, actions: dict[str, Any]) -> Any:
         seen, rewards, *rest = super().step(actions)

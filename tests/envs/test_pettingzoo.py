@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fp3o
 from fp3o.config import Cell, resolve
 from fp3o.config.options import PettingzooOptions
 from fp3o.envs import make
@@ -23,6 +25,7 @@ from fp3o.envs.pettingzoo.engine import PettingzooBatch
 from fp3o.envs.pettingzoo.factory import load_factory, parse_arguments
 from fp3o.envs.pettingzoo.spaces import Unfit
 from fp3o.errors import UserError
+from fp3o.fields import Scalar
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,7 +42,7 @@ def started() -> Iterator[list[PettingzooBatch]]:
 @pytest.fixture
 def strange(started: list[PettingzooBatch]) -> Any:
     def build(name: str, slots: int, auto_reset: bool = True, workers: int = 2, **options: Any) -> PettingzooBatch:
-        chosen = PettingzooOptions(env=f"strange_environments:{name}", **options)
+        chosen = PettingzooOptions(env=f"strange_environments:{name}", **{"lost_share": 1.0, **options})
         env = make("pettingzoo", "strange", slots, auto_reset=auto_reset, threads=workers, options=chosen)
         assert isinstance(env, PettingzooBatch)
         started.append(env)
@@ -258,6 +261,47 @@ def test_what_always_fails_is_reported_in_one_line(strange: Any, name: str, why:
     assert not any(alive(pid) for pid in pids)
 
 
+@pytest.mark.parametrize("name", ["sometimes_dies", "sometimes_raises"])
+def test_episodes_are_lost_up_to_a_share(strange: Any, name: str) -> None:
+    why = "its process ends, killed by signal 9" if name == "sometimes_dies" else "RuntimeError: a wheel came off"
+    env = strange(name, 4, lost_share=0.01)
+    env.reset(slot_seeds(0, "test", 4))
+    with pytest.raises(UserError, match=rf"\d+ of \d+ episodes were lost, most of them so: {why}") as error:
+        play(env, 100)
+    assert "allow more than lost_share = 0.01" in str(error.value)
+    assert "\n" not in str(error.value)
+    env = strange(name, 4, lost_share=1.0)
+    env.reset(slot_seeds(0, "test", 4))
+    play(env, 24)
+    assert [words.startswith(why) for words in env.lost_episodes] == [True], "one kind, named once"
+    assert sum(env.lost_episodes.values()) > 3
+
+
+def test_a_lost_episode_is_named_in_training_and_in_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Once for training and evaluation together, whatever happens later."""
+    settings: dict[str, Scalar] = {
+        "env": "strange_environments:sometimes_raises",
+        "lost_share": 1.0,
+        "total_steps": 160,
+    }
+    small: dict[str, Scalar] = {
+        "rollout_length": 20,
+        "rollout_threads": 4,
+        "hidden_size": 8,
+        "epochs": 1,
+        "evaluation_episodes": 4,
+    }
+    (run,) = fp3o.train("pettingzoo/strange/full/mappo", [0], settings | small, tmp_path, device="cpu", path="eager")
+    said = capsys.readouterr().err
+    assert said.count("an episode was lost, and its environment is built anew: RuntimeError: a wheel came off") == 1
+    volatile = json.loads((run.path / "run.json").read_text())["volatile"]
+    assert volatile["lost_episodes"] > 0
+    assert (
+        f"episodes lost since the last resume: RuntimeError: a wheel came off ({volatile['lost_episodes']})"
+        in (volatile["notes"])
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -266,6 +310,7 @@ def test_what_always_fails_is_reported_in_one_line(strange: Any, name: str, why:
         ("Shrinking", "b's observation has 2 numbers, its space says 3"),
         ("Forgetful", r"state\(\) has 1 numbers, after the first reset it had 2"),
         ("Broken", "a's observation contains NaN or infinity"),
+        ("Hidden", "no observation of agents that still take part: b"),
     ],
 )
 def test_unsound_numbers_are_named_and_reach_nobody(strange: Any, name: str, why: str) -> None:

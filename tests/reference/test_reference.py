@@ -23,6 +23,7 @@ from fp3o.learner.update import Learner
 from fp3o.networks.stacked import ParameterLayout
 from fp3o.reference.common import Actor, CategoricalHead, Critic, GaussianHead, Hyperparameters, Rollout, trunk
 from fp3o.reference.fp3o import FP3O
+from fp3o.reference.happo import HAPPO
 from fp3o.reference.mappo import MAPPO
 from fp3o.reference.ppo import PPO
 
@@ -34,7 +35,7 @@ HEADS = {"gaussian": GaussianHead, "categorical": CategoricalHead}
 SMALL = with_settings(SETTINGS, actor_lr=1e-2, critic_lr=1e-2, gradient_clip=0.3, huber_delta=0.5, entropy_coef=0.02)
 SEEDS = (0, 1)
 
-Plain = PPO | MAPPO | FP3O
+Plain = PPO | MAPPO | HAPPO | FP3O
 
 
 def hyperparameters(settings: Settings) -> Hyperparameters:
@@ -99,15 +100,19 @@ def lived_through(rollout: turns.Rollout, replica: int, agent: int) -> Rollout:
     )
 
 
-def orders(learner: Learner, seed: int, iteration: int) -> Callable[[int], Tensor]:
-    """The learner's permutations, one per agent and epoch; it counts samples environment by environment."""
+def orders(learner: Learner, seed: int, iteration: int, sequential: bool = False) -> Callable[[int], Tensor]:
+    """The learner's permutations, one per agent and epoch; it counts samples environment by environment.
+
+    sequential: one agent per turn, instead of two turns of all.
+    """
     s, draws = learner.settings, Draws((seed,), iteration)
-    times, slots = s.rollout_length, s.rollout_threads
+    times, slots, agents = s.rollout_length, s.rollout_threads, learner.spec.agents
+    lengths, count = ((s.epochs,) * agents, 1) if sequential else ((s.epochs, s.epochs_dependent), agents)
 
     def every() -> Iterator[Tensor]:
-        for turn, epochs in enumerate((s.epochs, s.epochs_dependent)):
+        for turn, epochs in enumerate(lengths):
             for epoch in range(epochs):
-                yield from draws.permutations(turn, epoch, learner.spec.agents, times * slots)[0]
+                yield from draws.permutations(turn, epoch, count, times * slots)[0]
 
     source = every()
 
@@ -126,6 +131,10 @@ def ppo(twin: Twin, p: Hyperparameters) -> PPO:
 
 def mappo(twin: Twin, p: Hyperparameters) -> MAPPO:
     return MAPPO(twin.actors, twin.critics, p)
+
+
+def happo(twin: Twin, p: Hyperparameters) -> HAPPO:
+    return HAPPO(twin.actors, twin.critics, p)
 
 
 def fp3o(twin: Twin, p: Hyperparameters) -> FP3O:
@@ -149,9 +158,13 @@ def run(
         records = learner.update(rollout, Draws(seeds, iteration))
         for replica, (seed, algorithm) in enumerate(zip(seeds, plain, strict=True)):
             parts = [lived_through(rollout, replica, agent) for agent in range(learner.spec.agents)]
-            permutation = orders(learner, seed, iteration)
+            permutation = orders(learner, seed, iteration, isinstance(algorithm, HAPPO))
             if isinstance(algorithm, PPO):
                 algorithm.update(parts[0], permutation)
+            elif isinstance(algorithm, HAPPO):
+                algorithm.update(
+                    parts, Draws((seed,), iteration).uniform(learner.spec.agents)[0].argsort(), permutation
+                )
             else:
                 go = algorithm.update(parts, permutation)
                 if go is not None:
@@ -167,8 +180,13 @@ def run(
     return max(distances), gates
 
 
-def small(algorithm: str, sharing: str, action: str, agents: int = 3, seeds: int = 2) -> Learner:
-    return make_learner(algorithm, sharing, SMALL, SEEDS[:seeds], make_spec(agents, ACTIONS[action]))
+def small(
+    algorithm: str, sharing: str, action: str, agents: int = 3, seeds: int = 2, settings: Settings = SMALL
+) -> Learner:
+    return make_learner(algorithm, sharing, settings, SEEDS[:seeds], make_spec(agents, ACTIONS[action]))
+
+
+HAPPO_SETTINGS = with_settings(SMALL, head_lr_scale="one", agent_order="random", happo_before="turn")
 
 
 @pytest.mark.parametrize("action", HEADS)
@@ -188,6 +206,25 @@ def test_fp3o(sharing: str, action: str) -> None:
     distance, gates = run(small("fp3o", sharing, action), fp3o)
     assert distance < TOLERANCE
     assert {*gates} == {True, False}, "the made-up data should have the gate open and shut"
+
+
+@pytest.mark.parametrize("action", HEADS)
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_happo(sharing: str, action: str) -> None:
+    assert run(small("happo", sharing, action, settings=HAPPO_SETTINGS), happo)[0] < TOLERANCE
+
+
+class Forgetful(HAPPO):
+    """Turns that ignore what the agents before have changed."""
+
+    def _turn(self, i, samples, factor, permutation) -> None:  # type: ignore[no-untyped-def]
+        super()._turn(i, samples, torch.ones_like(factor), permutation)
+
+
+def test_a_missing_factor_is_noticed() -> None:
+    learner = small("happo", "full", "gaussian", seeds=1, settings=HAPPO_SETTINGS)
+    distance, _ = run(learner, lambda twin, p: Forgetful(twin.actors, twin.critics, p), iterations=1)
+    assert distance > 1000 * TOLERANCE
 
 
 def test_fp3o_of_two_agents() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from fp3o.statistics import aggregate
+from fp3o.statistics.intervals import mean_interval
 
 TASKS = [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]]
 
@@ -30,26 +30,29 @@ def test_profile_counts_runs_above() -> None:
     assert aggregate.profile(TASKS, [-1.0, 0.0, 3.5, 7.0]) == [1.0, 0.875, 0.5, 0.0]
 
 
-def test_stratified_bootstrap_redraws_within_each_task() -> None:
-    """Two tasks far apart: unstratified redraws would mix their shares, stratified ones cannot."""
+def test_tasks_are_never_mixed() -> None:
+    """Two tasks far apart: the interval is of their means, with Satterthwaite's 8 degrees of freedom."""
     tasks = [[0.0, 1.0, 2.0, 3.0, 4.0], [100.0, 101.0, 102.0, 103.0, 104.0]]
-    interval = aggregate.stratified_interval(aggregate.mean_of_tasks, tasks)
-    # the mean of two means of five draws from 0…4: standard deviation √(2/5)/√2 = 0.447
-    assert interval.low == pytest.approx(52 - 1.96 * math.sqrt(0.2), abs=0.1)
-    assert interval.high == pytest.approx(52 + 1.96 * math.sqrt(0.2), abs=0.1)
-    assert interval == aggregate.stratified_interval(aggregate.mean_of_tasks, tasks)
+    interval = aggregate.mean_interval_of_tasks(aggregate.mean_of_tasks, tasks)
+    half = 2.306004 * math.sqrt(2 * 2.5 / 5 / 4)  # t of 8; the variance of each task's mean is 2.5/5
+    assert (interval.low, interval.high) == pytest.approx((52 - half, 52 + half))
 
 
-def test_interval_of_the_interquartile_mean_agrees_with_a_direct_resampling() -> None:
-    tasks = np.random.default_rng(0).standard_normal((6, 5)).tolist()
-    generator = np.random.default_rng(5)
-    direct = []
-    for _ in range(4000):
-        pooled = sorted(value for task in tasks for value in generator.choice(task, 5))
-        direct.append(np.mean(pooled[7:23]))  # trim 25 % of 30, rounded down
-    interval = aggregate.stratified_interval(aggregate.interquartile_mean, tasks)
-    assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(direct, [0.025, 0.975])), abs=0.04)
+def test_of_one_task_it_is_students_interval() -> None:
+    values = [1.0, 2.0, 4.0, 8.0, 9.0]
+    interval = aggregate.mean_interval_of_tasks(aggregate.mean_of_tasks, [values])
+    assert interval[:2] == pytest.approx(mean_interval(values)[:2])
 
 
-def test_a_single_run_gives_no_interval() -> None:
-    assert aggregate.stratified_interval(aggregate.mean_of_tasks, [[1.0], [2.0, 3.0]]).high == math.inf
+def test_the_interquartile_mean_has_the_interval_of_a_trimmed_mean() -> None:
+    """0, 1, 2, 3, 14: trimmed to 1, 2, 3; winsorised to 1, 1, 2, 3, 3 with s² = 1; error √1/(0.6·√5), t of 2."""
+    low, high, _ = aggregate.interquartile_interval([[0.0, 1.0, 2.0, 3.0, 14.0]])
+    half = 4.302653 / (0.6 * math.sqrt(5))
+    assert (low, high) == pytest.approx((2 - half, 2 + half))
+
+
+def test_where_nothing_is_known_of_the_spread_there_is_no_interval() -> None:
+    """A single run, or equal ones: not a certainty."""
+    for tasks in ([[1.0], [2.0, 3.0]], [[1.0, 1.0, 1.0]]):
+        assert aggregate.mean_interval_of_tasks(aggregate.mean_of_tasks, tasks).high == math.inf
+        assert aggregate.interquartile_interval(tasks).high == math.inf

@@ -16,11 +16,12 @@ from fp3o.errors import UserError
 from fp3o.runs import layout, records
 from fp3o.runs.layout import RunId
 from fp3o.runs.verify import read_verified
-from fp3o.statistics import export, scores, tables
+from fp3o.statistics import export, scores
 from fp3o.statistics.scores import Planned
 from fp3o.statistics.suites import SuiteRuns
-from fp3o.statistics.table import Row, Table
-from fp3o.statistics.table_text import to_latex
+from fp3o.statistics.tables.build import build
+from fp3o.statistics.tables.model import Row, Table
+from fp3o.statistics.tables.writers import to_latex
 from fp3o.workflow import manifest
 
 CELL = "mpe/simple-reference/full/fp3o"
@@ -144,7 +145,7 @@ def test_every_reader_refuses(runs: Path, tmp_path: Path, alter: Callable[[Path]
     digest = suite.run(CELL)[0].digest
     readers: tuple[Callable[[], object], ...] = (
         lambda: scores.collect(runs, [Planned(CELL, digest, (0, 1))]),
-        lambda: tables.build(SuiteRuns(suite, runs), suite.artefact("table-mpe")),
+        lambda: build(SuiteRuns(suite, runs), suite.artefact("table-mpe")),
         lambda: export.scores_csv(SuiteRuns(suite, runs)),
     )
     for read in readers:

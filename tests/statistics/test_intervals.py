@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 
 from fp3o.statistics import intervals
 from fp3o.statistics.intervals import Summary
@@ -56,9 +57,19 @@ def test_t_covers_the_mean_and_the_bootstrap_would_not() -> None:
 
 
 def test_prediction_interval() -> None:
-    low, high, _ = intervals.prediction_interval(FIVE)
+    low, high, _ = intervals.prediction(FIVE).interval()
     half = 2.7764451 * math.sqrt(2) * math.sqrt(1 / 5 + 1 / 5)
     assert (low, high) == pytest.approx((4 - half, 4 + half), rel=1e-7)
+    assert intervals.prediction(FIVE).p(high) == pytest.approx(0.05)
+    assert intervals.prediction([3.0]).interval().high == math.inf
+    # Five equal seeds are no certainty where a least spread is given.
+    assert intervals.prediction([100.0] * 5).p(99.0) == 0.0
+    assert intervals.prediction([100.0] * 5, "median", (0.0, 100.0), 3.125).p(98.0) > 0.05
+
+
+def test_the_median_of_five_normal_values_has_this_variance() -> None:
+    draws = np.random.default_rng(0).standard_normal((400_000, 5))
+    assert np.median(draws, 1).var() == pytest.approx(intervals._VARIANCE["median"], rel=0.01)
 
 
 def test_welch_from_summaries() -> None:
@@ -116,3 +127,19 @@ def test_wilson() -> None:
 def test_benjamini_hochberg() -> None:
     assert intervals.adjust([0.04, 0.01, 0.03, 0.5]) == pytest.approx([0.16 / 3, 0.04, 0.16 / 3, 0.5])
     assert intervals.adjust([]) == []
+
+
+def test_a_family_is_what_was_planned() -> None:
+    """Tests that were not run count as p = 1, so that their results can only help the others."""
+    assert intervals.adjust([0.01], 10) == pytest.approx([0.1])
+    assert intervals.adjust([0.01, 0.012], 10) == pytest.approx([0.06, 0.06])
+
+
+def test_replication_percentiles_of_many_runs_are_sampled() -> None:
+    """All multisets of five out of a thousand would be 8·10¹² of them."""
+    many = np.random.default_rng(3).normal(size=1000)
+    for published, statistic, scale in ((0.1, "mean", 5**-0.5), (0.1, "median", 0.536)):
+        expected = scipy.stats.norm.cdf((published - many.mean()) / (scale * many.std()))
+        found = intervals.replication_percentile(many.tolist(), published, statistic)  # type: ignore[arg-type]
+        assert found == pytest.approx(expected, abs=0.02)
+        assert found == intervals.replication_percentile(many.tolist(), published, statistic)  # type: ignore[arg-type]

@@ -13,8 +13,9 @@ import scipy
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.report import sheets
-from fp3o.statistics import orders, own, tables
+from fp3o.statistics import orders, own_suites
 from fp3o.statistics.suites import SuiteRuns
+from fp3o.statistics.tables.build import build
 
 SUITE = """
 title: Variants
@@ -108,8 +109,8 @@ def test_the_table(data: SuiteRuns, found: dict[Any, orders.Comparison], tmp_pat
 
 
 def test_other_tables_do_not_mix_variants(data: SuiteRuns) -> None:
-    for labels, _ in own.groups(data):
+    for labels, _ in own_suites.groups(data):
         assert len({label.partition("help_radius")[2] for label in labels}) == 1
     mixed = config.Artefact("mixed", "table", data.suite.artefact("orders").cells, (0,))
     with pytest.raises(UserError, match="would mix engines"):
-        tables.build(data, mixed)
+        build(data, mixed)

@@ -8,22 +8,27 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import scipy
 
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.report import __main__ as report
-from fp3o.statistics import paired, scorecard, tables
-from fp3o.statistics.digits import decimals
+from fp3o.statistics import paired, scorecard
+from fp3o.statistics.compare import judge
+from fp3o.statistics.scores import CellRuns, Curve, Planned, Run
 from fp3o.statistics.suites import SuiteRuns
-from fp3o.statistics.table_text import to_csv, to_latex, to_markdown
+from fp3o.statistics.tables.build import build
+from fp3o.statistics.tables.digits import decimals
+from fp3o.statistics.tables.writers import to_csv, to_latex, to_markdown
 from paper_figures import __main__ as one_figure
 
 SUITE = """
 title: Mine
 seeds: 0-3
 overrides: [{cells: "*", set: {evaluation_episodes: 32}}]
+margins: [{cells: "pettingzoo/simple-spread/*", margin: 0.002}]
 artefacts:
   table-mine:
     kind: table
@@ -85,24 +90,24 @@ def data(root: Path) -> SuiteRuns:
 def test_two_environments_stand_in_one_table_and_never_in_one_row(
     data: SuiteRuns, tmp_path: Path, write_run: Any
 ) -> None:
-    text = to_markdown(tables.build(data, data.suite.artefact("table-mine")))
+    text = to_markdown(build(data, data.suite.artefact("table-mine")))
     assert "the pettingzoo simple-spread engine, revision 1 (simple-spread); the pettingzoo pursuit engine" in text
     for algorithm, engine in (("mappo", "one"), ("happo", "two")):
         changes = {"environment": {"engine": engine}}
         cell = f"pettingzoo/pursuit/full/{algorithm}"
         write_run(tmp_path, cell, 0, 1.0, suite=data.suite.argument, changes=changes)
     with pytest.raises(UserError, match="table-mine, row pettingzoo/pursuit/full would mix engines: the one engine"):
-        tables.build(SuiteRuns(data.suite, tmp_path), data.suite.artefact("table-mine"))
+        build(SuiteRuns(data.suite, tmp_path), data.suite.artefact("table-mine"))
 
 
 def test_small_returns_are_ranked_and_printed_with_their_digits(data: SuiteRuns) -> None:
-    table = tables.build(data, data.suite.artefact("table-mine"))
+    table = build(data, data.suite.artefact("table-mine"))
     small, large = table.rows
     assert [(entry.bold, entry.underline) for entry in small.entries] == [(False, False), (True, False), (False, True)]
     line = to_markdown(table).splitlines()[4]
     assert "0.0205 ± 0.0001 (n = 4)" in line
     assert "**0.0262** ± 0.0001 (n = 4)<br>+0.0057 [0.0057, 0.0058] better" in line
-    assert "<u>0.0207</u> ± 0.0009 (n = 4)<br>+0.0002 [-0.0013, 0.0017] equivalent" in line
+    assert "<u>0.0207</u> ± 0.0009 (n = 4)<br>+0.0002 [-0.0013, 0.0017] equivalent" in line  # within the suite's margin
     assert [entry.bold for entry in large.entries] == [False, False, False]  # one was not run
     assert "51.2 ± 8.5" in to_markdown(table)
     assert r"\textbf{0.0262}\tiny{$\pm$0.0001}" in to_latex(table)
@@ -111,7 +116,7 @@ def test_small_returns_are_ranked_and_printed_with_their_digits(data: SuiteRuns)
 
 
 def test_the_baseline_is_compared_seed_by_seed(data: SuiteRuns) -> None:
-    table = tables.build(data, data.suite.artefact("table-mine"))
+    table = build(data, data.suite.artefact("table-mine"))
     rows = {(row["task"], row["algorithm"]): row for row in csv.DictReader(io.StringIO(to_csv(table)))}
     lost = rows["pursuit", "happo"]
     test = scipy.stats.ttest_rel(SCORES["pursuit", "happo"], SCORES["pursuit", "mappo"])
@@ -120,19 +125,57 @@ def test_the_baseline_is_compared_seed_by_seed(data: SuiteRuns) -> None:
     assert (lost["paired_n"], lost["paired_difference"], lost["paired_verdict"]) == ("4", "-9.750", "worse")
     assert [float(lost["paired_low"]), float(lost["paired_high"])] == pytest.approx([low, high], abs=1e-3)
     assert rows["pursuit", "mappo"]["paired_verdict"] == rows["pursuit", "ippo"]["paired_verdict"] == ""
-    assert paired.compare({0: 1.0}, {1: 2.0}) is None
-    alone = paired.compare({0: 1.0, 1: 3.0}, {1: 2.0})
+    assert against({0: 1.0}, {1: 2.0}) is None
+    alone = against({0: 1.0, 1: 3.0}, {1: 2.0})
     assert alone is not None
     assert (alone.n, alone.difference, alone.verdict) == (1, 1.0, "undecided")
-    first = paired.compare(dict(enumerate((3.0, 5.0, 4.0))), dict(enumerate((1.0, 1.0, 1.0))))
+    first = against(dict(enumerate((3.0, 5.0, 4.0))), dict(enumerate((1.0, 1.0, 1.0))))
     assert first is not None
-    assert (first.verdict, paired.judge([first, *[first._replace(p=1.0)] * 3])[0].verdict) == ("better", "undecided")
+    assert (first.verdict, judge([first, *[first._replace(p=1.0)] * 3])[0].verdict) == ("better", "undecided")
+    assert judge([first], planned=4)[0].verdict == "undecided"  # three more were planned
+
+
+def against(
+    ours: dict[int, float], baseline: dict[int, float], margin: float | None = None, domain: str = "matrix"
+) -> paired.Paired | None:
+    """Cells with these scores by seed."""
+
+    def cell(scores: dict[int, float]) -> CellRuns:
+        curve = {seed: Curve(np.zeros(1), np.array([score])) for seed, score in scores.items()}
+        runs = tuple(Run(seed, Path(), {}, found) for seed, found in curve.items())
+        return CellRuns(Planned(f"{domain}/a/full/mappo", "", tuple(scores)), runs)
+
+    return paired.against_baseline(cell(ours), cell(baseline), margin)
+
+
+def test_a_margin_is_no_spread_of_the_data() -> None:
+    """3.1 ± 41.5 against 0.0 ± 44.4 is no equivalence, and five seeds that win nothing are the floor."""
+    wide = against(
+        dict(enumerate((3.1, 0.0, 98.0, 3.1, 3.1))), dict(enumerate((0.0, 99.0, 0.0, 3.1, 0.0))), 10.0, "smac"
+    )
+    assert wide is not None
+    assert wide.verdict == "undecided"
+    nobody = against(dict.fromkeys(range(5), 0.0), {**dict.fromkeys(range(4), 0.0), 4: 3.1}, 10.0, "smac")
+    assert nobody is not None
+    assert nobody.verdict == "floor"
+    even = dict(enumerate((1.0, 2.0, 3.0, 4.0, 5.0)))
+    shifted = {seed: score + 0.01 * (-1) ** seed for seed, score in even.items()}
+    assert [pair.verdict for margin in (None, 0.05) if (pair := against(even, shifted, margin))] == [
+        "undecided",
+        "equivalent",
+    ]
+
+
+def test_win_rates_are_tested_by_exact_ranks() -> None:
+    pair = against(dict(enumerate((50.0, 60, 70, 80, 90))), dict(enumerate((0.0, 10, 20, 30, 40))), 10.0, "smac")
+    assert pair is not None
+    assert pair.p == pytest.approx(2 / 252)
 
 
 def test_two_seeds_decide_nothing() -> None:
     """However well they agree."""
     for gain in (0.0, 0.06):
-        pair = paired.compare({0: 0.5 + gain, 1: 0.7 + gain}, {0: 0.5, 1: 0.7})
+        pair = against({0: 0.5 + gain, 1: 0.7 + gain}, {0: 0.5, 1: 0.7}, 0.1)
         assert pair is not None
         assert pair.difference == pytest.approx(gain)
         assert (pair.n, pair.verdict) == (2, "undecided")
@@ -140,11 +183,11 @@ def test_two_seeds_decide_nothing() -> None:
 
 def test_runs_too_short_for_ten_evaluations_are_named(tmp_path: Path, data: SuiteRuns, write_run: Any) -> None:
     table = data.suite.artefact("table-mine")
-    assert "later half" not in to_markdown(tables.build(data, table))
+    assert "later half" not in to_markdown(build(data, table))
     for algorithm, evaluations in (("mappo", 11), ("happo", 11), ("ippo", 20)):
         cell = f"pettingzoo/pursuit/full/{algorithm}"
         write_run(tmp_path, cell, 0, 1.0, suite=data.suite.argument, evaluations=evaluations)
-    text = to_markdown(tables.build(SuiteRuns(data.suite, tmp_path), table))
+    text = to_markdown(build(SuiteRuns(data.suite, tmp_path), table))
     assert "- pettingzoo: shorter runs are scored by their later half, 5 of 11 evaluations.\n" in text
 
 

@@ -49,7 +49,10 @@ def test_only_pairs_the_paper_separates_count() -> None:
     assert agreement([]) is None
 
 
-def test_the_interval_redraws_our_seeds() -> None:
-    sure = agreement([row("a", [4, 3, 2, 1], [4, 3, 2, 1])])
-    assert sure is not None
-    assert sure.interval[:2] == (1.0, 1.0)  # no redraw can swap seeds 0.2 apart with means 1 apart
+def test_the_interval_has_rows_as_units() -> None:
+    one = agreement([row("a", [4, 3, 2, 1], [4, 3, 2, 1])])
+    assert one is not None
+    assert one.interval.high == float("inf")
+    two = agreement([row("a", [4, 3, 2, 1], [4, 3, 2, 1]), row("b", [4, 3, 2, 1], [4, 3, 1, 2])])
+    assert two is not None
+    assert two.interval.low < two.mean_tau < two.interval.high  # τ of 1 and 2/3

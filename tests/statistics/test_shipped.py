@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from fp3o import config
-from fp3o.statistics import scorecard, tables
+from fp3o.statistics import scorecard
+from fp3o.statistics.tables import __main__ as write_tables
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "results" / "paper"
@@ -23,17 +24,18 @@ def stored(digest: str) -> Path:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `dvc pull` would fetch."""
-    folder = tmp_path_factory.mktemp("runs")
-    (out,) = yaml.safe_load((ROOT / "dvc.lock").read_text())["stages"]["runs"]["outs"]
-    for entry in json.loads(stored(out["md5"]).read_text()):
-        link = folder / entry["relpath"]
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(stored(entry["md5"]))
-    return folder
+    root = tmp_path_factory.mktemp("pulled")
+    for stage in yaml.safe_load((ROOT / "dvc.lock").read_text())["stages"].values():
+        (out,) = stage["outs"]
+        for entry in json.loads(stored(out["md5"]).read_text()):
+            link = root / out["path"] / entry["relpath"]
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(stored(entry["md5"]))
+    return root / "results" / "paper" / "runs"
 
 
 def test_tables(runs: Path, tmp_path: Path) -> None:
-    tables.main(["--suite", "paper", "--runs", str(runs), "--out", str(tmp_path)])
+    write_tables.main(["--suite", "paper", "--runs", str(runs), "--out", str(tmp_path)])
     names = {artefact.name for artefact in config.load_suite("paper").artefacts if artefact.kind == "table"}
     committed = {p.name: p.read_bytes() for p in (COMMITTED / "tables").iterdir() if p.stem in names}
     assert {"table-mpe.md", "table-mamujoco.tex"} <= committed.keys()

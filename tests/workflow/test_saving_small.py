@@ -20,9 +20,10 @@ from fp3o.errors import UserError
 from fp3o.report.page import page
 from fp3o.runs import records, store
 from fp3o.runs.compressed import lacks_checkpoint, names, packed
-from fp3o.statistics import published, scorecard, tables
+from fp3o.statistics import published, scorecard
 from fp3o.statistics.suites import SuiteRuns
-from fp3o.statistics.table_text import to_csv, to_latex, to_markdown
+from fp3o.statistics.tables.build import build
+from fp3o.statistics.tables.writers import to_csv, to_latex, to_markdown
 from fp3o.workflow import guard, manifest, pulling, saving, status
 from fp3o.workflow.blocks import Sweep
 from fp3o.workflow.prune import prune
@@ -102,7 +103,7 @@ def test_numbers_are_read_as_if_it_were_whole(full: dict[str, bytes], small: Pat
 
 def test_its_tables_compare_its_algorithms_and_nothing_published(small: Path) -> None:
     data = SuiteRuns(suite(), ROOT)
-    table = tables.build(data, suite().artefact("table-smac"))
+    table = build(data, suite().artefact("table-smac"))
     fp3o_, happo = table.entries
     assert happo.paired is not None
     assert (fp3o_.published, happo.published) == (None, None)
@@ -347,7 +348,7 @@ def test_what_was_pulled_gives_the_same_tables(ruled: dict[str, str]) -> None:
         manifest.main(["manifest", "--suite", "paper"])
         manifest.main(["metrics", "--suite", "paper"])
         texts = [manifest.manifest_path("paper").read_text(), Path("results/paper/metrics.json").read_text()]
-        return (*texts, *(to_csv(tables.build(data, paper.artefact(f"table-{name}"))) for name in ("smac", "mamujoco")))
+        return (*texts, *(to_csv(build(data, paper.artefact(f"table-{name}"))) for name in ("smac", "mamujoco")))
 
     pulling.pull()
     trained = made()

@@ -19,7 +19,8 @@ from fp3o.runs.compressed import lacks_checkpoint
 from fp3o.workflow import code, cost, guard, jobs, manifest, resources
 from fp3o.workflow.blocks import Sweep, plans_digest
 from fp3o.workflow.options import checked_options
-from fp3o.statistics.columns import cells_of
+from fp3o.statistics import claim_sources
+from fp3o.statistics.tables.columns import cells_of
 
 jobs.reach_commands()
 
@@ -76,6 +77,11 @@ def runs_of_artefact(wildcards):
 
 def runs_of_suite(wildcards):
     return sweep.needs([plan.cell.id for plan, _ in planned])
+
+
+def runs_of_others(wildcards):
+    """Runs of other suites that claims read where they exist; none of them is trained for that."""
+    return [near(path) for path in claim_sources.existing_runs(suite)]
 
 
 def numbers_read(wildcards):
@@ -195,8 +201,19 @@ TABLES = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("table") for
 FACTS = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("facts") for kind in ("csv", "md", "tex")]
 ORDERS = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("orders") for kind in ("csv", "md", "tex")]
 COST = [f"{ROOT}/cost.csv"] if artefact_names("cost") else []
+ROBUSTNESS = [f"{ROOT}/tables/robustness.{kind}" for kind in ("csv", "md")]
 COST_TABLES = [f"{ROOT}/tables/table-cost.{kind}" for kind in ("csv", "md", "tex") if COST]
 SUMMARIES = [f"{ROOT}/{name}" for name in ("manifest.json", "metrics.json", "curves", "scorecard.json")]
 SCORES = [f"{ROOT}/scores/{name}" for name in ("scores.csv", "marl_eval.json")]
 FIGURES = [f"{ROOT}/figures/{name}.{kind}" for name in artefact_names("figure") for kind in ("pdf", "png", "csv")]
-ARTEFACTS = [*TABLES, *FACTS, *ORDERS, *COST_TABLES, *FIGURES, *SUMMARIES, *SCORES, f"{ROOT}/report/index.html"]
+ARTEFACTS = [
+    *TABLES,
+    *FACTS,
+    *ORDERS,
+    *ROBUSTNESS,
+    *COST_TABLES,
+    *FIGURES,
+    *SUMMARIES,
+    *SCORES,
+    f"{ROOT}/report/index.html",
+]

@@ -9,6 +9,7 @@ localrules:
     metrics,
     curves,
     scorecard,
+    robustness,
     scores,
 
 
@@ -159,6 +160,7 @@ rule curves:
 rule scorecard:
     input:
         runs_of_suite,
+        runs_of_others,
         code_of("fp3o.statistics.scorecard"),
         PUBLISHED,
         cost=COST,
@@ -175,6 +177,28 @@ rule scorecard:
     shell:
         f"{PYTHON} -m fp3o.statistics.scorecard --suite {SUITE_ARGUMENT} --out {{output:q}}"
         f" {'--cost ' if COST else ''}{{input.cost:q}} > {{log:q}} 2>&1"
+
+
+# Every verdict under other choices of the analysis.
+rule robustness:
+    input:
+        runs_of_suite,
+        runs_of_others,
+        code_of("fp3o.statistics.robustness"),
+        PUBLISHED,
+    output:
+        csv=f"{ROOT}/tables/robustness.csv",
+        md=report(f"{ROOT}/tables/robustness.md", caption="../report/table.rst", category="Tables"),
+    log:
+        f"{ROOT}/logs/robustness.log",
+    conda:
+        "../../environment.yml"
+    params:
+        plan=plan_of_suite,
+    message:
+        "robustness of the verdicts"
+    shell:
+        f"{PYTHON} -m fp3o.statistics.robustness --suite {SUITE_ARGUMENT} --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
 
 
 rule scores:

@@ -1,13 +1,14 @@
 """Any PettingZoo ParallelEnv as a BatchEnv: worker processes run the environments and exchange arrays by shared memory.
 
-A worker that dies and an environment that raises are replaced and counted; one that hangs is a UserError. None of them
-stops the training process for longer than the time-out.
+A worker that dies and an environment that raises are replaced and counted by cause; one that hangs, or loses too many
+episodes, is a UserError. None of them stops the training process for longer than the time-out.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -102,6 +103,8 @@ class PettingzooBatch(BatchEnv):
         self._lengths = np.zeros(slots, dtype=np.int64)
         self._running = np.zeros(slots, dtype=np.bool_)  # slots that were not frozen before the current command
         self._failures = np.zeros(slots, dtype=np.int64)
+        self._ended = 0  # episodes that ended as they should
+        self._lost: dict[str, tuple[str, int]] = {}  # by kind of failure: the first one in words, and how many
         self._started = False
         edges = np.linspace(0, slots, self.workers + 1).astype(int)
         for number in range(self.workers):
@@ -233,6 +236,7 @@ class PettingzooBatch(BatchEnv):
         ended = [slot for slot in np.flatnonzero(running & over).tolist() if slot not in lost]
         episodes = [self._episode(slot) for slot in ended]
         self._failures[ended] = 0
+        self._ended += len(ended)
         for slot in (*ended, *lost):
             self._returns[slot] = 0.0
             self._lengths[slot] = 0
@@ -320,6 +324,10 @@ class PettingzooBatch(BatchEnv):
             self._workers.clear()
             os.close(self._memory)
 
+    @property
+    def lost_episodes(self) -> dict[str, int]:
+        return dict(self._lost.values())
+
     # --- Answers, deaths, hangs ---------------------------------------------------------------------------------
 
     def _collect(self, workers: list[Worker]) -> set[int]:
@@ -384,6 +392,16 @@ class PettingzooBatch(BatchEnv):
         return lost
 
     def _count_failure(self, slots: list[int], why: str) -> None:
+        kind = re.sub(r"[\d.]+", "0", why)  # failures that differ in numbers alone are of one kind
+        words, count = self._lost.get(kind, (why, 0))
+        self._lost[kind] = words, count + len(slots)
+        lost = sum(self.lost_episodes.values())
+        if lost > max(PATIENCE, self._options.lost_share * (self._ended + lost)):
+            commonest = max(self.lost_episodes, key=self.lost_episodes.__getitem__)
+            raise self._give_up(
+                f"{lost} of {self._ended + lost} episodes were lost, most of them so: {commonest}; mend the "
+                f"environment, or allow more than lost_share = {self._options.lost_share:g}"
+            )
         self._failures[slots] += 1
         worst = max(slots, key=lambda n: int(self._failures[n]))
         if self._failures[worst] > PATIENCE:

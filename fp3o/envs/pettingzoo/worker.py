@@ -105,6 +105,9 @@ class Slot:
         strangers = set(alive) - set(self._index)
         if strangers:
             raise Unfit(f"agents appear that are not in possible_agents: {', '.join(sorted(map(str, strangers)))}")
+        unseen = [agent for agent in alive if agent not in observations]
+        if unseen:
+            raise Unfit(f"no observation of agents that still take part: {', '.join(unseen)}")
         seen = {a: translator.observation(i, observations[a]) for a, i in self._index.items() if a in observations}
         state = self._state(alive)
         for agent, position in self._index.items():

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from fp3o.config import Change, algorithm_title
 from fp3o.statistics.compare import Comparison
-from fp3o.statistics.digits import fixed
 from fp3o.statistics.intervals import Interval, Summary
 from fp3o.statistics.paired import Paired
 from fp3o.statistics.published import Published
 from fp3o.statistics.scores import CellRuns
+from fp3o.statistics.tables.digits import fixed
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,12 @@ class Row:
     def started(self) -> bool:
         """Whether any of its cells was run."""
         return any(entry.runs is not None and entry.runs.runs for entry in self.entries)
+
+    @property
+    def floor(self) -> bool:
+        """Whether it was run, and no seed of any of its cells scores above the floor."""
+        run = [entry.runs for entry in self.entries if entry.runs is not None and entry.runs.runs]
+        return bool(run) and all(cell.at_floor for cell in run)
 
 
 @dataclass(frozen=True)

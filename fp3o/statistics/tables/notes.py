@@ -9,7 +9,7 @@ from fp3o.config import Row as CellRow
 from fp3o.config.domains import DOMAINS
 from fp3o.statistics import published as paper
 from fp3o.statistics.scores import CellRuns, engine_of, scores_of_short_runs, scoring_of
-from fp3o.statistics.table import Table
+from fp3o.statistics.tables.model import Table
 
 # Notes on published numbers: LaTeX label of the table, prefix of the cell ids concerned, text. More are in
 # docs/deviations.md.
@@ -101,13 +101,16 @@ def notes_of(table: Table) -> list[str]:
     if any(entry.paired for entry in done):
         notes.append(
             f"Second line: difference to {algorithm_title(table.baseline)}, mean over the seeds that both have, 95 % t "
-            "interval. Better, worse: significant at 5 % by the paired t-test after Benjamini and Hochberg over this "
-            "table; equivalent: 90 % interval within the larger of 10 % and one standard deviation of the baseline."
+            "interval. Better, worse: significant at 5 % by the paired t-test (win rates: exact rank-sum test) after "
+            "Benjamini and Hochberg over all comparisons this table plans; equivalent: 90 % interval within the margin "
+            "(10 points of win rate, a tenth of the paper's range on the task, or what the suite says); floor: no seed "
+            "of either wins more than one battle of an evaluation."
         )
     if any(entry.comparison for entry in done):
         notes.append(
             "Verdicts: consistent = equivalent within the margin (two one-sided tests), differs = significant at 5 % "
-            "after Benjamini and Hochberg over this table, else undecided; the prediction interval is where five "
-            "further seeds of ours would fall."
+            "after Benjamini and Hochberg over all cells this table plans, else undecided; the margin is 10 points of "
+            "win rate or a tenth of the paper's range on the task; the prediction interval is where five further seeds "
+            "of ours would fall, and the interval of a difference of medians is taken from it."
         )
     return notes

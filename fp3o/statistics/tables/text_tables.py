@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fp3o.statistics.table_text import escape
+from fp3o.statistics.tables.writers import escape
 
 
 def to_markdown(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:

@@ -1,30 +1,25 @@
-"""The paper's tables from our runs: CSV with everything; Markdown and LaTeX with the published numbers beside ours.
-
-python -m fp3o.statistics.tables --suite paper --artefact table-mamujoco --out results/paper/tables
-"""
+"""A table from the runs of a suite, or from the published numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from fp3o.config import SHARINGS, Artefact, Cell
 from fp3o.config import Row as CellRow
 from fp3o.statistics import published as paper
-from fp3o.statistics.columns import CONTROL, cells_of
+from fp3o.statistics.choices import USUAL, Choices, Family
 from fp3o.statistics.compare import compare_cell, judge
-from fp3o.statistics.digits import decimals
 from fp3o.statistics.intervals import Summary, interval_of
-from fp3o.statistics.paired import Paired, by_seed
-from fp3o.statistics.paired import compare as paired_compare
-from fp3o.statistics.paired import judge as judge_paired
+from fp3o.statistics.margins import margin_of
+from fp3o.statistics.paired import Paired, against_baseline
 from fp3o.statistics.published import Published
-from fp3o.statistics.scores import CellRuns, scoring_of
-from fp3o.statistics.suites import SuiteRuns, as_command, load, parser, write
-from fp3o.statistics.table import Entry, Row, Table
-from fp3o.statistics.table_notes import notes_of
-from fp3o.statistics.table_text import to_csv, to_latex, to_markdown
+from fp3o.statistics.scores import CellRuns
+from fp3o.statistics.suites import SuiteRuns
+from fp3o.statistics.tables.columns import CONTROL, cells_of
+from fp3o.statistics.tables.digits import decimals
+from fp3o.statistics.tables.model import Entry, Row, Table
+from fp3o.statistics.tables.notes import notes_of
 
 
 def marks(values: Sequence[float], digits: int = 1) -> list[str]:
@@ -40,7 +35,9 @@ def marks(values: Sequence[float], digits: int = 1) -> list[str]:
 
 def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row:
     """The row with bold and underline set, if all of the paper's columns have a number: a rank among some would
-    mislead."""
+    mislead. Where nobody wins there is no best."""
+    if row.floor:
+        return row
     ranked = [place for place, label in enumerate(columns) if label not in controls]
     summaries = [row.entries[place].summary for place in ranked]
     values = [summary.centre for summary in summaries if summary is not None]
@@ -52,16 +49,17 @@ def with_marks(row: Row, columns: Sequence[str], controls: Sequence[str]) -> Row
     return replace(row, entries=tuple(entries))
 
 
-def entry_of(cell_runs: CellRuns, beside_paper: bool = True) -> Entry:
+def entry_of(cell_runs: CellRuns, beside_paper: bool = True, choices: Choices = USUAL) -> Entry:
     """One cell of a table, its p-value not yet adjusted for the number of cells. beside_paper: with published score."""
     values = cell_runs.scores()
-    comparison = compare_cell(cell_runs.cell, values) if beside_paper and not cell_runs.deviations else None
+    comparable = beside_paper and not cell_runs.deviations
+    comparison = compare_cell(cell_runs.cell, values, cell_runs.scoring, choices) if comparable else None
     return Entry(
         cell=cell_runs.cell,
         summary=cell_runs.summary(),
         planned=len(cell_runs.planned.seeds),
         diverged=cell_runs.diverged,
-        interval=interval_of(values, scoring_of(cell_runs.cell).statistic) if values else None,
+        interval=interval_of(values, cell_runs.scoring.statistic) if values else None,
         published=paper.scores().get(cell_runs.cell) if beside_paper else None,
         comparison=comparison,
         deviations=cell_runs.deviations,
@@ -78,9 +76,7 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
     # The paper groups its rows by sharing.
     domains, order = [key.domain for key in keys], list(SHARINGS)
     keys.sort(key=lambda key: (domains.index(key.domain), order.index(key.sharing)))
-    judged = _judged([entry_of(data.cells[cell.id], data.suite.whole) for cell in members])
-    if artefact.baseline:
-        judged = _against(judged, artefact.baseline)
+    judged = judged_entries(data, artefact)
     rows = []
     for domain, task, sharing in keys:
         known = paper.tasks().get((domain, task))
@@ -107,25 +103,41 @@ def build(data: SuiteRuns, artefact: Artefact) -> Table:
     return replace(table, notes=tuple(notes_of(table)))
 
 
-def _judged(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """The entries of one table by cell, p-values adjusted for their number (`judge`)."""
+def judged_entries(data: SuiteRuns, artefact: Artefact) -> dict[str, Entry]:
+    """The table's entries by cell, judged, without marks."""
+    members = cells_of(data.suite, artefact)
+    entries = [entry_of(data.cells[cell.id], data.suite.whole, data.choices) for cell in members]
+    judged = _judged(entries, data.choices.family)
+    return _against(judged, artefact.baseline, data) if artefact.baseline else judged
+
+
+def _judged(entries: Iterable[Entry], family: Family) -> dict[str, Entry]:
+    """The entries of one table by cell, p-values adjusted for the number of its cells with a published value, run or
+    not: what is run next may not take a verdict back."""
     by_cell = {entry.cell: entry for entry in entries}
     compared = [(name, entry.comparison) for name, entry in by_cell.items() if entry.comparison is not None]
-    for (name, _), verdict in zip(compared, judge([comparison for _, comparison in compared]), strict=True):
+    planned = sum(entry.published is not None for entry in by_cell.values())
+    verdicts = judge([comparison for _, comparison in compared], planned, family)
+    for (name, _), verdict in zip(compared, verdicts, strict=True):
         by_cell[name] = replace(by_cell[name], comparison=verdict)
     return by_cell
 
 
-def _against(entries: dict[str, Entry], baseline: str) -> dict[str, Entry]:
-    """The entries with their comparisons with the baseline's cell of the same row, adjusted for their number."""
+def _against(entries: dict[str, Entry], baseline: str, data: SuiteRuns) -> dict[str, Entry]:
+    """The entries with their comparisons with the baseline's cell of the same row, adjusted for the number of such
+    cells in the table, run or not."""
     found: dict[str, Paired] = {}
+    planned = 0
     for name, entry in entries.items():
         base = entries.get(f"{Cell.of(name).row}/{baseline}")
         if base is not None and base is not entry and entry.runs is not None and base.runs is not None:
-            paired = paired_compare(by_seed(entry.runs), by_seed(base.runs))
+            planned += 1
+            margin = margin_of(name, data.suite)
+            scaled = None if margin is None else margin * data.choices.margin
+            paired = against_baseline(entry.runs, base.runs, scaled, data.choices.test)
             if paired is not None:
                 found[name] = paired
-    judged = dict(zip(found, judge_paired(list(found.values())), strict=True))
+    judged = dict(zip(found, judge(list(found.values()), planned, data.choices.family), strict=True))
     return {name: replace(entry, paired=judged.get(name)) for name, entry in entries.items()}
 
 
@@ -154,26 +166,3 @@ def published_table(name: str) -> Table:
         for key, members in groups.items()
     )
     return Table(f"published-{name}", "", columns, (), rows, label=entries[0].label)
-
-
-WRITERS: dict[str, Callable[[Table], str]] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
-
-
-def write_table(table: Table, folder: Path) -> None:
-    """<name>.csv, .md and .tex."""
-    for suffix, writer in WRITERS.items():
-        write(folder / f"{table.name}.{suffix}", writer(table))
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    arguments = parser("Tables of a suite from the runs that exist.", out="folder for <artefact>.{csv,md,tex}")
-    arguments.add_argument("--artefact", action="append", help="only this table (may be repeated); default: all")
-    chosen = arguments.parse_args(argv)
-    data = load(chosen)
-    names = chosen.artefact or [artefact.name for artefact in data.suite.artefacts if artefact.kind == "table"]
-    for name in names:
-        write_table(build(data, data.suite.artefact(name, "table")), chosen.out)
-
-
-if __name__ == "__main__":
-    as_command(main)

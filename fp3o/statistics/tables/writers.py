@@ -8,10 +8,10 @@ from itertools import groupby
 
 from fp3o.config import SHARINGS, Cell, algorithm_title
 from fp3o.statistics import published as paper
-from fp3o.statistics.digits import fixed
 from fp3o.statistics.scores import pooled_median, scoring_of
 from fp3o.statistics.suites import csv_text
-from fp3o.statistics.table import Entry, Table
+from fp3o.statistics.tables.digits import fixed
+from fp3o.statistics.tables.model import Entry, Table
 
 CSV_COLUMNS = (
     *(
@@ -49,7 +49,7 @@ PAIRED_COLUMNS = ("paired_n", "paired_difference", "paired_low", "paired_high", 
 def _paired_fields(entry: Entry) -> list[str]:
     if entry.paired is None:
         return [""] * len(PAIRED_COLUMNS)
-    n, difference, low, high, p, _, verdict = entry.paired
+    n, difference, low, high, p, _, _, verdict = entry.paired
     digits = max(3, entry.digits + 2)
     return [str(n), *(fixed(value, digits) for value in (difference, low, high)), fixed(p, 5), verdict]
 

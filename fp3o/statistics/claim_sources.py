@@ -1,0 +1,36 @@
+"""Where a suite's claims find runs besides its own. A file of its own, so that Snakemake reads it without SciPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from fp3o.config import Suite
+from fp3o.runs import layout, records
+
+
+class Sources(NamedTuple):
+    """A task is taken from the first suite that has a run of it: engines never share a comparison."""
+
+    also: tuple[str, ...] = ()
+    """Suites at the full budget, for tasks that the suite has no run of."""
+    tenth: tuple[str, ...] = ()
+    """Suites at a tenth of the budget."""
+
+
+SOURCES = {"paper": Sources(("smac-revision-2",), ("preview", "smac-revision-2-preview"))}
+
+
+def sources_of(suite: Suite) -> Sources:
+    """None for most suites."""
+    return SOURCES.get(suite.name, Sources())
+
+
+def existing_runs(suite: Suite) -> list[Path]:
+    """run.json of every run of those suites that is here."""
+    found = sources_of(suite)
+    return [
+        path
+        for name in (*found.also, *found.tenth)
+        for path in sorted((layout.suite_root(name) / "runs").glob(f"*/*/*/*/*/seed-*/{records.RUN}"))
+    ]

@@ -1,0 +1,127 @@
+"""Runs of several suites as one, for claims: other suites' tasks, and cells that follow from other runs.
+
+Results of two engines never share a comparison: a task is taken from one suite as a whole. At a tenth of the budget, a
+cell that was not run may be known all the same, from the beginning of a full run with the same settings, or because its
+updates are those of another algorithm; it is marked as derived, and nothing is added to any folder.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from fp3o import config
+from fp3o.config import Cell
+from fp3o.statistics.claim_sources import sources_of
+from fp3o.statistics.scores import CellRuns
+from fp3o.statistics.suites import SuiteRuns
+
+TWINS = {"fp3o-independent": "mappo"}
+"""Algorithms whose updates are those of another: FP3O's independent step alone is MAPPO. Shipped runs of both agree bit
+by bit where they were trained on the same machine."""
+STEPS = "total_steps"
+
+
+class Several(Mapping[str, CellRuns]):
+    """The cells of the first suite, each from where `find` finds it."""
+
+    def __init__(self, names: Mapping[str, CellRuns], find: Callable[[str], CellRuns]) -> None:
+        self._names, self._find = names, find
+        self._found: dict[str, CellRuns] = {}
+
+    def __getitem__(self, cell: str) -> CellRuns:
+        if cell not in self._names:
+            raise KeyError(cell)
+        if cell not in self._found:
+            self._found[cell] = self._find(cell)
+        return self._found[cell]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, cell: object) -> bool:
+        return cell in self._names
+
+
+def _named(data: SuiteRuns, key: str) -> list[SuiteRuns]:
+    """The suites in which this one's claims find runs besides its own, with their folders beside this one's."""
+    names: tuple[str, ...] = getattr(sources_of(data.suite), key)
+    return [SuiteRuns(config.load_suite(name), data.root.parent.parent / name / "runs") for name in names]
+
+
+def whole(data: SuiteRuns) -> SuiteRuns:
+    """The suite's runs, and those of other suites at the full budget on tasks that it has no run of."""
+    return _joined(data, [data, *_named(data, "also")], lambda source, cell: source.cells[cell])
+
+
+def tenth(data: SuiteRuns, other_engine: bool = False) -> SuiteRuns | None:
+    """The same cells at a tenth of the budget; None where the suite names no such suites.
+
+    other_engine: a task that several suites have is taken from the last of them instead.
+    """
+    suites = _named(data, "tenth")
+    if not suites:
+        return None
+    full = [data, *_named(data, "also")]
+
+    ordered = list(reversed(suites)) if other_engine else suites
+    return _joined(suites[0], ordered, lambda source, cell: _own_or_derived(source, full, cell))
+
+
+def _own_or_derived(source: SuiteRuns, full: Sequence[SuiteRuns], cell: str) -> CellRuns:
+    own = source.cells[cell]
+    if own.runs:
+        return replace(own, allowed=(STEPS,))
+    return _beginning(source, full, cell) or _twin(source, cell) or own
+
+
+def derived_cells(data: SuiteRuns) -> dict[str, dict[str, str]]:
+    """By suite of a tenth and cell, what a cell without runs of its own is derived from."""
+    full = [data, *_named(data, "also")]
+    found = {}
+    for source in _named(data, "tenth"):
+        missing = [cell for cell in source.cells if not source.has_runs(f"{cell}/")]
+        cells = {cell: _own_or_derived(source, full, cell).derived for cell in missing}
+        found[source.suite.name] = {cell: origin for cell, origin in cells.items() if origin}
+    return found
+
+
+def _joined(first: SuiteRuns, suites: Sequence[SuiteRuns], take: Callable[[SuiteRuns, str], CellRuns]) -> SuiteRuns:
+    """The cells of the first suite; each task is taken from the first of `suites` that has a run of it."""
+
+    def find(cell: str) -> CellRuns:
+        known = [suite for suite in suites if cell in suite.cells]
+        task = "/".join(Cell.of(cell).row[:2]) + "/"
+        source = next((suite for suite in known if suite.has_runs(task)), known[0])
+        return take(source, cell)
+
+    joined = copy.copy(first)
+    joined.cells = Several(first.cells, find)
+    return joined
+
+
+def _beginning(source: SuiteRuns, full: Sequence[SuiteRuns], cell: str) -> CellRuns | None:
+    """From full runs with the same settings but for the number of steps, up to the steps that `source` plans."""
+    plan, _ = source.suite.run(cell)
+    for suite in full:
+        if cell not in suite.cells:
+            continue
+        other, _ = suite.suite.run(cell)
+        same = replace(other.settings, total_steps=plan.settings.total_steps) == plan.settings
+        if same and other.options == plan.options and suite.cells[cell].runs:
+            cut = suite.cells[cell].until(plan.settings.total_steps)
+            return replace(cut, allowed=(STEPS,), derived=f"the first {plan.settings.total_steps} steps of full runs")
+    return None
+
+
+def _twin(source: SuiteRuns, cell: str) -> CellRuns | None:
+    """The runs of an algorithm that makes the same updates."""
+    name = Cell.of(cell)
+    twin = f"{name.row}/{TWINS.get(name.label, '')}"
+    if twin not in source.cells or not source.cells[twin].runs:
+        return None
+    return replace(source.cells[twin], planned=source.cells[cell].planned, allowed=(STEPS,), derived=f"runs of {twin}")

@@ -1,0 +1,210 @@
+"""How robust each verdict is: every claim and every cell judged anew under each reasonable choice of the analysis.
+
+    python -m fp3o.statistics.robustness --suite paper --out results/paper/tables
+
+One choice is changed at a time. A verdict that flips when the last evaluation is taken instead of the last ten, or when
+one seed is left out, is not one to lean on.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from fp3o.statistics import gathered
+from fp3o.statistics.choices import Choices
+from fp3o.statistics.claims import ledger
+from fp3o.statistics.scores import CellRuns
+from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
+from fp3o.statistics.tables import text_tables
+from fp3o.statistics.tables.build import judged_entries
+
+NAME = "robustness"
+CHOICES: dict[str, Choices] = {
+    "score: last evaluation": Choices(reduction="final"),
+    "score: mean of the last ten": Choices(reduction="last-10-mean"),
+    "score: best evaluation": Choices(reduction="best"),
+    "statistic: mean": Choices(statistic="mean"),
+    "statistic: median": Choices(statistic="median"),
+    "test: ranks": Choices(test="ranks"),
+    "test: t": Choices(test="t"),
+    "margin: half": Choices(margin=0.5),
+    "margin: double": Choices(margin=2.0),
+    "family: what was run": Choices(family="run"),
+    "family: no correction": Choices(family="alone"),
+    **{f"without seed {seed}": Choices(without=seed) for seed in range(5)},
+}
+TENTH = "a tenth of the budget"
+OTHER_ENGINE = "a tenth, the engine's other revision"
+
+
+class Robustness(NamedTuple):
+    """A verdict under all choices."""
+
+    kind: str
+    """claim, paper (a cell against its published value) or baseline (a cell against the table's)."""
+    name: str
+    about: str
+    usual: str
+    others: dict[str, str]
+    """The verdict under each other choice."""
+
+    @property
+    def holds(self) -> int:
+        return sum(verdict == self.usual for verdict in self.others.values())
+
+    @property
+    def share(self) -> float:
+        """Of the choices under which the verdict is the usual one."""
+        return self.holds / len(self.others)
+
+    @property
+    def flips(self) -> dict[str, list[str]]:
+        """By other verdict, the choices that lead to it."""
+        found: dict[str, list[str]] = {}
+        for choice, verdict in self.others.items():
+            if verdict != self.usual:
+                found.setdefault(verdict, []).append(choice)
+        return found
+
+    @property
+    def flip_text(self) -> str:
+        return "; ".join(f"{verdict}: {', '.join(choices)}" for verdict, choices in self.flips.items())
+
+
+class Chosen(Mapping[str, CellRuns]):
+    """Cells as a choice sees them."""
+
+    def __init__(self, cells: Mapping[str, CellRuns], choices: Choices) -> None:
+        self._cells, self._choices = cells, choices
+        self._found: dict[str, CellRuns] = {}
+
+    def __getitem__(self, cell: str) -> CellRuns:
+        if cell not in self._found:
+            self._found[cell] = self._apply(self._cells[cell])
+        return self._found[cell]
+
+    def _apply(self, cell: CellRuns) -> CellRuns:
+        rule = cell.scoring
+        rule = replace(
+            rule,
+            reduction=self._choices.reduction or rule.reduction,
+            statistic=self._choices.statistic or rule.statistic,
+        )
+        runs = tuple(run for run in cell.runs if run.seed != self._choices.without)
+        return replace(cell, runs=runs, rule=rule)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __contains__(self, cell: object) -> bool:
+        return cell in self._cells
+
+
+def under(data: SuiteRuns, choices: Choices) -> SuiteRuns:
+    """The same runs, analysed by other choices."""
+    chosen = copy.copy(data)
+    chosen.cells, chosen.choices = Chosen(data.cells, choices), choices
+    return chosen
+
+
+Verdicts = dict[tuple[str, str, str], str]
+"""By kind, name and text: the verdict."""
+
+
+def _cells(data: SuiteRuns) -> Verdicts:
+    found: Verdicts = {}
+    for artefact in data.suite.artefacts:
+        if artefact.kind == "table":
+            for name, entry in judged_entries(data, artefact).items():
+                if entry.comparison is not None:
+                    found.setdefault(("paper", name, "against the published value"), entry.comparison.verdict)
+                if entry.paired is not None:
+                    text = f"against {artefact.baseline}"
+                    found.setdefault(("baseline", name, text), entry.paired.verdict)
+    return found
+
+
+def _claims(data: SuiteRuns) -> Verdicts:
+    return {("claim", claim.name, claim.text): finding.verdict for claim, finding in ledger(data)}
+
+
+def robustness(data: SuiteRuns) -> list[Robustness]:
+    """Every verdict of the suite that runs exist for, under every choice."""
+    verdicts: dict[str, Verdicts] = {}
+    joined = gathered.whole(data) if data.suite.of_the_paper else None
+
+    def judged(choices: Choices) -> Verdicts:
+        found = _cells(under(data, choices))
+        return found | (_claims(under(joined, choices)) if joined is not None else {})
+
+    usual = {key: verdict for key, verdict in judged(Choices()).items() if verdict != "not run"}
+    for name, choices in CHOICES.items():
+        verdicts[name] = judged(choices)
+    if joined is not None:
+        for name, early in ((TENTH, gathered.tenth(data)), (OTHER_ENGINE, gathered.tenth(data, other_engine=True))):
+            if early is not None:
+                found = _claims(early)
+                verdicts[name] = {key: verdict for key, verdict in found.items() if verdict != "not run"}
+    rows = []
+    for key, verdict in usual.items():
+        others = {name: found[key] for name, found in verdicts.items() if key in found}
+        rows.append(Robustness(*key, verdict, others))
+    return rows
+
+
+HEADER = ("Kind", "Verdict on", "About", "Verdict", "Holds", "Other choices")
+
+
+def table(rows: Sequence[Robustness]) -> list[list[str]]:
+    """For readers, the least robust first."""
+    ordered = sorted(rows, key=lambda row: (row.kind != "claim", row.share, row.name))
+    return [
+        [row.kind, row.name, row.about, row.usual, f"{row.holds} of {len(row.others)}", row.flip_text or "–"]
+        for row in ordered
+    ]
+
+
+def notes(rows: Sequence[Robustness]) -> list[str]:
+    """Under the table."""
+    decided = [row for row in rows if row.usual not in ("undecided", "floor", "not comparable")]
+    steady = [row for row in decided if row.share == 1]
+    return [
+        f"{len(rows)} verdicts, {len(decided)} of them decided; {len(steady)} of these hold under every choice.",
+        "One choice is changed at a time: the score of a run, the statistic over seeds, the test, the margin, the "
+        "family of comparisons, the budget and the engine where such runs exist, and each seed left out.",
+        "An undecided verdict that a choice decides is listed too: it shows what would have to be believed.",
+    ]
+
+
+def to_csv(rows: Sequence[Robustness]) -> str:
+    """One line per verdict, a column per choice; empty where a choice does not concern it."""
+    names = list(dict.fromkeys(name for row in rows for name in row.others))
+    lines = [
+        (row.kind, row.name, row.usual, f"{row.share:.3f}", *(row.others.get(name, "") for name in names))
+        for row in rows
+    ]
+    return csv_text(("kind", "name", "usual", "share", *names), lines)
+
+
+WRITERS: dict[str, Callable[[Sequence[Robustness]], str]] = {
+    "csv": to_csv,
+    "md": lambda rows: text_tables.to_markdown(HEADER, table(rows), notes(rows)),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser("How robust every verdict of a suite is.", out=f"folder for {NAME}.csv and {NAME}.md")
+    chosen = arguments.parse_args(argv)
+    rows = robustness(load(chosen))
+    for suffix, writer in WRITERS.items():
+        write(chosen.out / f"{NAME}.{suffix}", writer(rows))
+
+
+if __name__ == "__main__":
+    as_command(main)
