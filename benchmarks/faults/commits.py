@@ -22,7 +22,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from kills import ROOT, run_files
+from kills import ROOT, run_files  # type: ignore[import-not-found]  # beside this file
 
 BASE = {"rollout_threads": 4, "evaluation_interval": 2, "evaluation_episodes": 2}
 CELLS = {
@@ -98,10 +98,10 @@ def main() -> None:
         )
         shutil.unpack_archive(archive, other, filter="data")
         found = {}
-        for way, pair in (("upgrade", (other, ROOT)), ("downgrade", (ROOT, other))):
+        for way, first, second in (("upgrade", other, ROOT), ("downgrade", ROOT, other)):
             folder = Path(name) / way
             folder.mkdir()
-            found[way] = measure(*pair, folder)
+            found[way] = measure(first, second, folder)
     held = all(entry["refused"] == entry["differing"] == 0 for entry in found.values())
     seconds = round(time.monotonic() - begun, 1)
     print(json.dumps({"benchmark": "commits", "other": chosen.commit, **found, "seconds": seconds, "held": held}))
