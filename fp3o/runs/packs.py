@@ -29,8 +29,8 @@ from fp3o.runs.folder import RESUME
 
 MANIFEST = "fp3o-pack.json"
 FORMAT = 1
-MODES = {".tar": "w", ".tgz": "w:gz", ".tar.gz": "w:gz"}
-"""How a pack is written, by the end of its name. Any compression that Python's tarfile knows can be read."""
+NAMES = {".tar": False, ".tgz": True, ".tar.gz": True}
+"""Whether a pack is compressed, by the end of its name. Any compression that Python's tarfile knows can be read."""
 RUNS, STATES = "runs", "scratch"
 
 _WORD = r"(?!\.\.?/)[^/\x00-\x1f]+"
@@ -165,9 +165,9 @@ def write(path: Path, folders: Mapping[Item, tuple[Path, list[str]]]) -> int:
 
     UserError if the file exists, or if a file changes meanwhile; an interrupted write leaves no pack.
     """
-    mode = next((mode for end, mode in MODES.items() if path.name.endswith(end)), None)
-    if mode is None:
-        raise UserError(f"{path} is no name of a pack; allowed: …{', …'.join(MODES)}")
+    small = next((small for end, small in NAMES.items() if path.name.endswith(end)), None)
+    if small is None:
+        raise UserError(f"{path} is no name of a pack; allowed: …{', …'.join(NAMES)}")
     if os.path.lexists(path):
         raise UserError(f"{path} exists; choose another name, or delete it")
     if not path.parent.is_dir():
@@ -179,7 +179,7 @@ def write(path: Path, folders: Mapping[Item, tuple[Path, list[str]]]) -> int:
     try:
         with disk_errors(path):
             with partial.open("wb") as file:
-                with tarfile.open(fileobj=file, mode=mode) as tar:
+                with tarfile.open(fileobj=file, mode="w:gz") if small else tarfile.open(fileobj=file, mode="w") as tar:
                     _add(tar, MANIFEST, records.run_bytes(document))
                     for name, checksum in checksums.items():
                         content = files[name].read_bytes()

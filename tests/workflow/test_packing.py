@@ -358,7 +358,7 @@ def test_killed_before_every_step_it_leaves_no_half_run(two: Path, monkeypatch: 
 
                 return step
 
-            for owner, name in ((os, "rename"), (os, "fsync"), (atomic.Path, "replace"), (atomic.Path, "mkdir")):
+            for owner, name in ((os, "rename"), (os, "fsync"), (Path, "replace"), (Path, "mkdir")):
                 setattr(owner, name, counted(getattr(owner, name)))
             packing.unpack([two])
             os._exit(0)
