@@ -9,6 +9,7 @@ from fp3o.statistics.curves import band
 from fp3o.statistics.intervals import median_difference, summarise, welch
 from fp3o.statistics.published import row_title
 from fp3o.statistics.scores import CellRuns, scoring_of
+from fp3o.statistics.tables.columns import CONTROL
 from paper_figures.drawing import (
     CURVE_HEADER,
     Request,
@@ -23,14 +24,14 @@ from paper_figures.drawing import (
 )
 
 NOTE = (
-    "Δ: final score of the dashed line minus that of the solid one; of means with its 95 % Welch interval, of medians "
+    "Δ: final score of the variant minus FP3O's; of means with its 95 % Welch interval, of medians "
     "with an interval from the order statistics of both and what it covers at least"
 )
 
 
 def draw(request: Request) -> None:
     """One panel per task and sharing, up to three across."""
-    cells = request.cells
+    cells = request.filled(with_control(request))
     places = list(dict.fromkeys(Cell.of(cell.cell).row for cell in cells))
     layout = [places[start : start + 3] for start in range(0, len(places), 3)]
     of_row = {place: [cell for cell in cells if Cell.of(cell.cell).row == place] for place in places}
@@ -50,9 +51,21 @@ def draw(request: Request) -> None:
     save(figure, request.out, CURVE_HEADER, rows, cells, "; ".join([caption(cells), *said]))
 
 
+def with_control(request: Request) -> list[CellRuns]:
+    """The figure's cells; beside FP3O without its dependent step, which halves its updates, MAPPO with as many as FP3O
+    makes: without it, a second step could not be told from more updates."""
+    found = []
+    for cell in request.cells:
+        found.append(cell)
+        control = f"{Cell.of(cell.cell).row}/{CONTROL}"
+        if Cell.of(cell.cell).label == "fp3o-independent" and control in request.data.cells:
+            found.append(request.data.cells[control])
+    return found
+
+
 def difference(cells: Sequence[CellRuns]) -> list[str]:
     """The second cell's score minus the first one's, by the statistic that is drawn; nothing below two seeds each."""
-    scores = [cell.scores() for cell in cells]
+    scores = [cell.scores() for cell in cells[:2]]
     if len(scores) != 2 or any(len(values) < 2 for values in scores):
         return []
     if scoring_of(cells[0].cell).statistic == "median":

@@ -1,4 +1,5 @@
-"""Agents of Multi-Agent MuJoCo: every robot as its model has it, parts in the colour of the agent that drives them."""
+"""Agents of Multi-Agent MuJoCo: every robot as its model has it, parts in the colour of the agent that drives them,
+by the actuators of the layout with which it is trained."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from fp3o.config import Cell, resolve
 from fp3o.config.options import MamujocoOptions
 from fp3o.envs.mamujoco import bodies, models
+from fp3o.envs.mamujoco.layout import lay_out
 from fp3o.statistics.published import table, task_title
 from paper_figures.drawing import PALETTE, SMALL, WIDTH, Request, save
 
@@ -40,7 +42,9 @@ def draw(request: Request) -> None:
 def _robot(axes: Axes, task: str, options: MamujocoOptions) -> list[tuple[str, int, str, int]]:
     """Draws it; returns its joints with their agents."""
     body, partition = bodies.find(task, options)
-    agent_of = {name: agent for agent, names in enumerate(partition) for name in names}
+    # Who drives a joint, which in the release's order of actions is not always who watches it.
+    drivers = {n: agent for agent, own in enumerate(lay_out(body, partition, options).actuators) for n in own}
+    agent_of = {joint.name: drivers[joint.actuator] for joint in body.joints}
     model = models.build(body, options)
     data = mujoco.MjData(model)
     joints = {joint.name: int(model.actuator_trnid[joint.actuator, 0]) for joint in body.joints}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,9 +20,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fp3o.config import Artefact, Cell, algorithm_colour, algorithm_title
+from fp3o.report.line_styles import dash
+from fp3o.statistics import gathered
 from fp3o.statistics.curves import METRIC_NAMES, START, Band, band
 from fp3o.statistics.published import Published, scores
-from fp3o.statistics.scores import CellRuns, battles_by, scoring_of
+from fp3o.statistics.scores import CellRuns, Run, battles_by, scoring_of
 from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
 
 plt.style.use(Path(__file__).parent / "style.mplstyle")
@@ -40,16 +43,13 @@ DASHES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)))
 
 
 def colour(label: str) -> str:
-    """Variants have their algorithm's colour, darkened; lines tell them apart by their dashes too."""
-    base = algorithm_colour(label)
-    if "-" not in label:
-        return base
-    red, green, blue = mpl.colors.to_rgb(base)
-    return mpl.colors.to_hex((0.55 * red, 0.55 * green, 0.55 * blue))
+    """Of the label's algorithm; its variants have it too, and are told apart by their dashes."""
+    return algorithm_colour(label)
 
 
-def dashes(label: str) -> str:
-    return "--" if "-" in label else "-"
+def dashes(label: str) -> str | tuple[float, tuple[float, ...]]:
+    """Of the label's variant."""
+    return (0.0, dash(label)) if dash(label) else "-"
 
 
 def marker(label: str) -> str:
@@ -57,8 +57,14 @@ def marker(label: str) -> str:
     return MARKERS.get(label.partition("-")[0], "X")
 
 
+def face(label: str) -> str:
+    """The fill of a mark: a variant's is hollow."""
+    return "white" if dash(label) else colour(label)
+
+
 def line_style(label: str, points: int) -> dict[str, Any]:
-    """Colour, dashes and some five marks along a line, each algorithm's at other places than the next one's."""
+    """Colour, dashes and some five marks along a line, each algorithm's at other places than the next one's; hollow
+    marks are a variant's."""
     order = list(MARKERS)
     algorithm = label.partition("-")[0]
     place = order.index(algorithm) if algorithm in order else len(order)
@@ -67,19 +73,24 @@ def line_style(label: str, points: int) -> dict[str, Any]:
         "color": colour(label),
         "linestyle": dashes(label),
         "marker": marker(label),
+        "markerfacecolor": face(label),
         "markevery": (place * stride // (len(order) + 1), stride),
     }
 
 
 # --- Curves ---------------------------------------------------------------------------------------------------------
 
-CURVE_HEADER = ("cell", "env_steps", "n", "centre", "low", "high", "published")
+CURVE_HEADER = ("cell", "env_steps", "n", "centre", "low", "high", "published", "budget")
+EARLY_DASHES = (0.0, (2.0, 1.0))
+HIDDEN = 10.0
+"""Points of win rate by which a seed must end above the upper quartile to be drawn by itself."""
 
 
 def draw_curve(axes: Axes, cell: CellRuns, name: str | None = None) -> list[tuple[str, ...]]:
     """One cell's curve, the published value as a dotted line; returns the plotted data.
 
-    Of fewer than three seeds every run is drawn, and low and high are the extremes.
+    Of fewer than three seeds every run is drawn, and low and high are the extremes. Runs at a tenth of the steps, which
+    stand in for a cell that was not run, are thin and dashed and have no band.
     """
     found = band(cell)
     if found is None:
@@ -88,29 +99,56 @@ def draw_curve(axes: Axes, cell: CellRuns, name: str | None = None) -> list[tupl
     steps, most = found.env_steps / 1e6, int(found.n.max())
     text = f"{name or algorithm_title(label)} (n = {most})"
     style = line_style(label, len(steps))
-    if most < FEWEST_SEEDS:
+    if is_early(cell):
+        style |= {"linestyle": dashes(label) if dash(label) else EARLY_DASHES, "linewidth": 0.7, "markersize": 2}
+        axes.plot(steps, found.centre, **style, label=f"{name or algorithm_title(label)}, a tenth of the steps")
+    elif most < FEWEST_SEEDS:
         found = _extremes(cell, found)
         for place, run in enumerate(run for run in cell.runs if len(run.curve.value)):
             axes.plot(run.curve.env_steps / 1e6, run.curve.value, **style, linewidth=0.8, label="" if place else text)
     else:
         axes.plot(steps, found.centre, **style, label=text)
         axes.fill_between(steps, found.low, found.high, color=style["color"], alpha=0.18, linewidth=0)
+    for run in hidden_seeds(cell):
+        axes.plot(run.curve.env_steps / 1e6, run.curve.value, color=style["color"], linewidth=0.35, alpha=0.8)
     published = published_of(cell)
     if published is not None:
         axes.axhline(published.value, color=style["color"], linestyle=":", linewidth=0.9)
         # The published spread as a bar at the right, one beside the other.
         place = steps[-1] * (1.03 + 0.025 * len(axes.containers))
         axes.errorbar(place, published.value, published.spread, color=style["color"], linewidth=2, alpha=0.5)
-    last = f"{published.value}" if published is not None else ""
+    last, budget = f"{published.value}" if published is not None else "", "a tenth" if is_early(cell) else "full"
     return [
-        (cell.cell, f"{step:.0f}", f"{n}", *(f"{value:.6g}" for value in (centre, low, high)), last)
+        (cell.cell, f"{step:.0f}", f"{n}", *(f"{value:.6g}" for value in (centre, low, high)), last, budget)
         for step, centre, low, high, n in zip(*found, strict=True)
     ]
 
 
+def is_early(cell: CellRuns) -> bool:
+    """Whether its runs are at a tenth of the steps, in the place of full ones."""
+    return bool(cell.allowed)
+
+
+def revision(cells: Sequence[CellRuns]) -> str:
+    """For the title of a panel of battles at a tenth of the steps: the engine's revision, as panels may differ in it;
+    "" elsewhere."""
+    engines = {run.engine for cell in cells if is_early(cell) for run in cell.runs}
+    found = sorted({match[0] for engine in engines if (match := re.search(r"revision \d+", engine))})
+    return ", ".join(found) if found and cells[0].cell.startswith("smac/") else ""
+
+
+def hidden_seeds(cell: CellRuns) -> list[Run]:
+    """Seeds that win although neither the median nor the quartiles show it."""
+    found = band(cell)
+    if found is None or scoring_of(cell.cell).metric != "win_rate" or len(cell.runs) < FEWEST_SEEDS:
+        return []
+    return [run for run in cell.runs if len(run.curve.value) and run.curve.value[-1] > found.high[-1] + HIDDEN]
+
+
 def published_of(cell: CellRuns) -> Published | None:
     """The paper's value, unless the runs depart from its settings or would."""
-    return scores().get(cell.cell) if not (cell.deviations or cell.planned.departs) else None
+    departs = cell.deviations or cell.planned.departs or is_early(cell)
+    return None if departs else scores().get(cell.cell)
 
 
 def _extremes(cell: CellRuns, found: Band) -> Band:
@@ -135,6 +173,8 @@ def show_late(axes: Axes, cells: Sequence[CellRuns]) -> None:
         found = band(cell)
         if found is not None:
             found = _extremes(cell, found) if found.n.max() < FEWEST_SEEDS else found
+            if is_early(cell):  # no band is drawn
+                found = found._replace(low=found.centre, high=found.centre)
             kept = found.env_steps >= START * found.env_steps[-1]
             late += [found.low[kept], found.high[kept]]
     if not late:
@@ -156,14 +196,21 @@ def show_late(axes: Axes, cells: Sequence[CellRuns]) -> None:
 
 
 def caption(cells: Sequence[CellRuns]) -> str:
-    """What line and band are."""
+    """What line and band are, and what stands in for cells that were not run."""
     drawn = [cell for cell in cells if cell.runs]
     if not drawn:
         return ""
+    early = [cell for cell in drawn if is_early(cell)]
     rules = list(dict.fromkeys(scoring_of(cell.cell).statistic for cell in drawn))
     words = {"median": "median over seeds; band: quartiles", "mean": "mean over seeds; band: 95 % t interval"}
     text = "line: " + " (returns), ".join(words[rule] for rule in sorted(rules))
     text += " (win rates)" if len(rules) > 1 else ""
+    if any(hidden_seeds(cell) for cell in drawn):
+        text += f"; thinnest: seeds that end more than {HIDDEN:g} points above the upper quartile"
+    if early:
+        engines = sorted({run.engine.partition(" (")[0] for c in early if c.cell.startswith("smac/") for run in c.runs})
+        text += "; thin, dashed, without band: a tenth of the steps, where the full budget was not run"
+        text += f" (battles by {' and '.join(engines)})" if engines else ""
     if any(0 < len(cell.runs) < FEWEST_SEEDS for cell in drawn):
         text += f"; with fewer than {FEWEST_SEEDS} seeds thin lines: single runs"
     if any(published_of(cell) is not None for cell in drawn):
@@ -284,7 +331,7 @@ def save(
 
     Below the figure: `note`, what its lines and marks are, and which engine fought the battles of these cells.
     """
-    engine = battles_by(cells)
+    engine = battles_by([cell for cell in cells if not is_early(cell)])
     text = "; ".join(filter(None, [note, f"battles: {engine}" if engine else ""]))
     if text:
         lines = textwrap.wrap(text, round(22 * figure.get_figwidth()))
@@ -308,6 +355,16 @@ class Request(NamedTuple):
     @property
     def cells(self) -> list[CellRuns]:
         return self.data.of(self.artefact)
+
+    def filled(self, cells: Sequence[CellRuns]) -> list[CellRuns]:
+        """These cells; where one was not run, its runs at a tenth of the steps, if those exist. Such runs of one task
+        are all of one engine."""
+        tenth = gathered.tenth(self.data) if any(band(cell) is None for cell in cells) else None
+        if tenth is None:
+            return list(cells)
+        return [
+            tenth.cells[cell.cell] if band(cell) is None and tenth.cells[cell.cell].runs else cell for cell in cells
+        ]
 
     @property
     def numbers(self) -> Path:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fp3o.config import Cell, algorithm_title
 from fp3o.statistics.published import row_title
 from fp3o.statistics.scores import scoring_of
-from paper_figures.drawing import DASHES, PALETTE, Request, empty, joint_legend, label_axes, panels, save
+from paper_figures.drawing import DASHES, PALETTE, Request, empty, is_early, joint_legend, label_axes, panels, save
 
 
 def draw(request: Request) -> None:
     """One colour and dash per seed, the same in all panels; a seed that ends at a win rate of 0 has a cross."""
-    cells = request.cells
+    cells = request.filled(request.cells)
     filled = [[any(len(run.curve.value) for run in cell.runs) for cell in cells]]
     figure, grid = panels(filled)
     rows = []
@@ -38,6 +38,7 @@ def draw(request: Request) -> None:
         elif wins:
             axes.set_ylim(-3, 103)
             lines[0] += f": {stuck} of {len(cell.runs)} seeds end at 0"
+            lines += ["a tenth of the steps"] if is_early(cell) else []
         axes.set_title("\n".join(lines))
     label_axes(grid, filled, [[scoring_of(cell.cell).metric for cell in cells]])
     joint_legend(figure, grid[0])

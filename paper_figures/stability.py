@@ -1,4 +1,4 @@
-"""How much seeds differ while they train: curves, and their standard deviation with a bootstrap band."""
+"""How much seeds differ while they train: curves, and their standard deviation."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ from paper_figures.drawing import (
     show_late,
 )
 
-REPLICATES = 500
-NOTE = "right: standard deviation over seeds; band: 5th to 95th percentile of 500 redraws of the seeds"
+NOTE = "right: standard deviation over seeds, of five runs known to about a factor of two"
 
 
 def draw(request: Request) -> None:
     """Left the learning curves, right the deviation over seeds."""
-    cells = request.cells
+    cells = request.filled(request.cells)
     figure, ((left, right),) = panels([[any(cell.runs for cell in cells)] * 2], tall=1.6)
-    generator = np.random.default_rng(0)
     rows = []
     for cell in cells:
         draw_curve(left, cell)
@@ -41,13 +39,9 @@ def draw(request: Request) -> None:
         curves = np.stack([run.curve.value[:length] for run in cell.runs])  # [seeds, E]
         steps = cell.runs[0].curve.env_steps[:length]
         spread = curves.std(0, ddof=1)
-        redrawn = curves[generator.integers(0, len(curves), (REPLICATES, len(curves)))].std(1, ddof=1)
-        low, high = np.quantile(redrawn, [0.05, 0.95], axis=0)
         right.plot(steps / 1e6, spread, **style)
-        right.fill_between(steps / 1e6, low, high, color=style["color"], alpha=0.12, linewidth=0)
         rows += [
-            (cell.cell, f"{step:.0f}", len(curves), *(f"{value:.6g}" for value in values))
-            for step, *values in zip(steps, spread, low, high, strict=True)
+            (cell.cell, f"{step:.0f}", len(curves), f"{value:.6g}") for step, value in zip(steps, spread, strict=True)
         ]
     left.set_title(row_title(Cell.of(cells[0].cell).row))
     right.set_title("deviation over seeds")
@@ -61,5 +55,5 @@ def draw(request: Request) -> None:
             axes.set_ylabel(title)
             axes.set_xlabel("environment steps (millions)")
     joint_legend(figure, [left])
-    header = ("cell", "env_steps", "n", "deviation", "low", "high")
+    header = ("cell", "env_steps", "n", "deviation")
     save(figure, request.out, header, rows, cells, f"left: {caption(cells)}; {NOTE}" if left.lines else "")

@@ -22,7 +22,9 @@ from fp3o.cli.continue_ import continue_
 from fp3o.cli.evaluate import evaluate
 from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
+from fp3o.cli.main_memory import full_memory
 from fp3o.cli.output import guarded_output
+from fp3o.cli.packs import pack, unpack
 from fp3o.cli.plot import plot
 from fp3o.cli.render import render
 from fp3o.cli.robustness import robustness
@@ -59,6 +61,8 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "save": save,
     "pull": pull,
     "merge": merge,
+    "pack": pack,
+    "unpack": unpack,
     "prune": prune,
 }
 WORKS = (["train"], ["continue"])
@@ -88,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         resume = f"resume with: {shlex.join(['fp3o', *given])}"
         if code is not None:
             print(f"fp3o: {error}\n{resume}", file=sys.stderr)
-        elif full := full_gpu(error):
+        elif full := full_gpu(error) or full_memory(error):
             print(f"fp3o: {full}\n{resume}", file=sys.stderr)
             code = 2
         elif trouble := disk_trouble(error):

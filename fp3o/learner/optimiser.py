@@ -35,7 +35,7 @@ def adam_(
     steps = moments.steps + 1
     first = moments.first.lerp(gradient, 1 - BETA1)
     second = moments.second * BETA2 + (1 - BETA2) * gradient * gradient
-    # 1 − βᵗ by expm1: accurate for small t and, unlike a power, with the same bits for a seed alone and beside others.
+    # 1 − βᵗ by expm1: accurate for small t and, unlike a power, with the same bits for a seed alone and in a stack.
     scale = -rate / torch.expm1(steps * math.log(BETA1))
     denominator = second.sqrt() / (-torch.expm1(steps * math.log(BETA2))).sqrt()[..., None] + eps
     learns = rows[..., None]

@@ -1,6 +1,6 @@
 """Random numbers of training: counter-based generators keyed by seed, purpose and time, so that no state is saved.
 
-Each replica has its own generator, so that a seed trained alone and beside others draws the same numbers.
+Each replica has its own generator, so that a seed trained alone and in a stack draws the same numbers.
 """
 
 from __future__ import annotations

@@ -13,17 +13,18 @@ from fp3o.statistics.suites import as_command, load, parser, write
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    arguments = parser("HTML report of a suite.", out="the HTML file")
+    arguments = parser("HTML report of a suite.", out="the HTML file; curves of sweeps go beside it, into sweeps.html")
     arguments.add_argument("--figures", type=Path, help="folder of the figures; default: beside the runs")
     arguments.add_argument("--films", type=Path, help="folder of films, <cell>.webp; default: beside the runs")
     arguments.add_argument("--cost", type=Path, help="cost.csv, where cost was measured")
     chosen = arguments.parse_args(argv)
-    from fp3o.report.page import page  # needs Bokeh
+    from fp3o.report.page import INDEX, pages  # needs Bokeh
 
     data = load(chosen)
     costs = cost.read(chosen.cost) if chosen.cost else ()
     folders = (chosen.figures or data.root.parent / "figures", chosen.films or data.root.parent / "films")
-    write(chosen.out, page(data, *folders, costs))
+    for name, text in pages(data, *folders, costs).items():
+        write(chosen.out if name == INDEX else chosen.out.with_name(name), text)
 
 
 if __name__ == "__main__":

@@ -8,31 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.config import Cell, Row, algorithm_colour
+from fp3o.config import Cell, algorithm_colour
+from fp3o.report.line_styles import dash
 from fp3o.statistics.curves import METRIC_NAMES, START, band, seed_curves
 from fp3o.statistics.published import scores
 from fp3o.statistics.scores import CellRuns, scoring_of
 
-# A row's first variant of an algorithm is drawn in its colour, dashed; further ones in these, which no algorithm has.
-MORE_COLOURS = ("#8E6BD8", "#17A2A2", "#A0714F", "#8A9A2B", "#E0567A")
-
 
 def curves_of(cells: Iterable[CellRuns]) -> dict[str, dict[str, Any]]:
-    """By cell, those that have an evaluation, each with the colour it has in the picture of its row."""
-    found: dict[str, dict[str, Any]] = {}
-    variants: set[tuple[Row, str]] = set()
-    more: dict[Row, int] = {}
-    for cell in cells:
-        name, one = Cell.of(cell.cell), curve(cell)
-        if one is None:
-            continue
-        found[cell.cell] = one
-        if name.variant and (name.row, name.algorithm) in variants:
-            place = more[name.row] = more.get(name.row, -1) + 1
-            one |= {"colour": MORE_COLOURS[place % len(MORE_COLOURS)], "dashed": place >= len(MORE_COLOURS)}
-        elif name.variant:
-            variants.add((name.row, name.algorithm))
-    return found
+    """By cell, those that have an evaluation."""
+    found = {cell.cell: curve(cell) for cell in cells}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def curve(cell: CellRuns) -> dict[str, Any] | None:
@@ -45,7 +31,7 @@ def curve(cell: CellRuns) -> dict[str, Any] | None:
     return {
         "title": Cell.of(cell.cell).title,
         "colour": algorithm_colour(Cell.of(cell.cell).label),
-        "dashed": bool(Cell.of(cell.cell).variant),
+        "dash": list(dash(Cell.of(cell.cell).label)),
         "statistic": f"{statistic} of {len(found.seeds)} seeds" if len(found.seeds) > 1 else "the only seed",
         "published": None if published is None else published.value,
         "hours": hours_per_million_steps(cell),

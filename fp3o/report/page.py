@@ -1,23 +1,27 @@
-"""The page: what was run, with curves and films; verdicts, claims, tables, figures, cells. Markup: templates/."""
+"""The pages: conclusions, what was run with curves and films, verdicts, claims, tables, figures, cells; and, by
+themselves, the curves of sweeps. Markup: templates/."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bokeh.resources import Resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fp3o.config import Cell, Row
+from fp3o.config import Cell, Row, variant_settings
 from fp3o.config.domains import Scoring
 from fp3o.report import sheets
+from fp3o.report.conclusions import by_verdict, conclusions
 from fp3o.report.curve import Chart, chart, curves_of
 from fp3o.statistics.compare import sentence
 from fp3o.statistics.cost import Cost
 from fp3o.statistics.orders import AS_IT_IS, variants_of
+from fp3o.statistics.paper_map import TABLES_AND_FIGURES
 from fp3o.statistics.published import row_title
 from fp3o.statistics.scorecard import scorecard
 from fp3o.statistics.scores import CellRuns, battles_by, scoring_of
@@ -28,6 +32,11 @@ from fp3o.statistics.tables.model import Entry
 
 # What fp3o.render writes and a browser plays.
 KINDS = {".webp": "image/webp", ".gif": "image/gif", ".png": "image/png", ".mp4": "video/mp4"}
+
+AT_ONCE = 4
+SWEEP = 3
+"""So many variants of an algorithm that change the same settings are a sweep, whose curves have a page of their own."""
+INDEX, SWEEPS = "index.html", "sweeps.html"
 
 
 class Result(NamedTuple):
@@ -73,6 +82,15 @@ class Task(NamedTuple):
     def title(self) -> str:
         return row_title(self.row) + (f", {self.variant}" if self.variant != AS_IT_IS else "")
 
+    @property
+    def first(self) -> list[Result]:
+        """Drawn from the start; more than four lines are hard to tell apart."""
+        return self.results[:AT_ONCE]
+
+    @property
+    def more(self) -> list[Result]:
+        return self.results[AT_ONCE:]
+
 
 class Figure(NamedTuple):
     """A picture of the suite."""
@@ -83,7 +101,15 @@ class Figure(NamedTuple):
 
 
 def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None, costs: Sequence[Cost] = ()) -> str:
-    """The whole report as one HTML document; same runs, same bytes on the same machine."""
+    """The report's first page."""
+    return pages(data, figures, films, costs)[INDEX]
+
+
+def pages(
+    data: SuiteRuns, figures: Path | None = None, films: Path | None = None, costs: Sequence[Cost] = ()
+) -> dict[str, str]:
+    """HTML documents by file name; same runs, same bytes on the same machine. Curves of sweeps are on a page of their
+    own, unless the suite has nothing else."""
     tables = [build(data, artefact) for artefact in data.suite.artefacts if artefact.kind == "table"]
     judged: dict[str, Entry] = {}
     for entry in (entry for table in tables for entry in table.entries):
@@ -100,34 +126,65 @@ def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None
         )
         for cell in run
     ]
-    rows: dict[tuple[Row, str], list[Result]] = {}
-    variants = variants_of(data.suite, [result.name for result in results])
-    for result in results:
-        rows.setdefault((result.name.row, variants[result.name]), []).append(result)
+    swept = sweeps([result.name for result in results])
+    apart = [result for result in results if result.name in swept]
+    if len(apart) == len(results):
+        apart = []
     pictures = list(figures_of(data, figures))
     shown = {table.name for table in tables} | {picture.name for picture in pictures}
     shown |= {artefact.name for artefact in data.suite.artefacts if artefact.kind in ("cost", "facts", "orders")}
+    card = scorecard(data, costs)
     context = {
         "title": data.suite.raw["title"],
         "suite": data.suite.argument or data.suite.name,
         "of_the_paper": data.suite.of_the_paper,
-        "card": scorecard(data, costs),
-        "tasks": [Task(*row, found, chart([r.cell for r in found], curves)) for row, found in rows.items()],
+        "card": card,
+        "conclusions": conclusions(card, Counter(e.paired.verdict for e in judged.values() if e.paired)),
+        "claims_by_verdict": by_verdict(card),
+        "tasks": tasks_of(data, [result for result in results if result not in apart], curves),
         "results": results,
+        "sweeps": apart,
+        "sweeps_page": SWEEPS,
         "missing": [cell.cell for cell in data.cells.values() if not cell.runs],
         "tables": tables,
         "cost": sheets.costs(data.suite, costs),
         "orders": sheets.orders(data),
+        "robustness": sheets.robustness(data.root.parent / "tables" / "robustness.csv"),
         "stated": sheets.stated(data.suite),
         "figures": pictures,
         "empty": [a.name for a in data.suite.artefacts if a.kind == "figure" and a.name not in shown],
         "sections": {artefact.paper: artefact.name for artefact in data.suite.artefacts if artefact.name in shown},
+        "paper_titles": TABLES_AND_FIGURES | {"ours": "a check of ours"},
         "curves": curves,
         "seeds": sorted({seed for found in curves.values() for seed in found["seeds"]}, key=int),
         "library": Markup("\n".join(Resources(mode="inline", components=["bokeh", "bokeh-api"]).js_raw)),
         "sheets": sheets,
     }
-    return environment().get_template("page.html.j2").render(context)
+    found = {INDEX: environment().get_template("page.html.j2").render(context)}
+    if apart:
+        context |= {"tasks": tasks_of(data, apart, curves), "index_page": INDEX}
+        context["curves"] = {result.cell.cell: curves[result.cell.cell] for result in apart if result.chart}
+        found[SWEEPS] = environment().get_template("sweeps.html.j2").render(context)
+    return found
+
+
+def tasks_of(data: SuiteRuns, results: Sequence[Result], curves: Mapping[str, Mapping[str, Any]]) -> list[Task]:
+    """A picture per row and variant of the environment."""
+    rows: dict[tuple[Row, str], list[Result]] = {}
+    variants = variants_of(data.suite, [result.name for result in results])
+    for result in results:
+        rows.setdefault((result.name.row, variants[result.name]), []).append(result)
+    return [Task(*row, found, chart([r.cell for r in found], curves)) for row, found in rows.items()]
+
+
+def sweeps(cells: Sequence[Cell]) -> set[Cell]:
+    """Those cells that are values of a setting tried one after the other."""
+    groups: dict[tuple[Row, str, tuple[str, ...]], list[Cell]] = {}
+    for cell in cells:
+        settings = variant_settings(cell.algorithm, cell.variant) if cell.variant else None
+        if settings:
+            groups.setdefault((cell.row, cell.algorithm, tuple(settings)), []).append(cell)
+    return {cell for group in groups.values() if len(group) >= SWEEP for cell in group}
 
 
 def environment() -> Environment:
@@ -159,10 +216,16 @@ def figures_of(data: SuiteRuns, folder: Path | None) -> Iterator[Figure]:
     """The suite's figures that were drawn and show something, with the engine that fought the battles shown."""
     for artefact in data.suite.artefacts:
         path = folder / f"{artefact.name}.png" if folder and artefact.kind == "figure" else None
-        says = artefact.reads or artefact.states_facts
+        says = artefact.reads or artefact.states_facts or _plots(path)
         if path is not None and path.is_file() and (says or any(cell.runs for cell in data.of(artefact))):
             engine = battles_by(data.of(artefact))
             yield Figure(artefact.name, artefact.caption + (f" ({engine})" if engine else ""), address(path))
+
+
+def _plots(path: Path | None) -> bool:
+    """Whether the file of plotted numbers beside a picture has any: a figure may show runs of other suites."""
+    numbers = path.with_suffix(".csv") if path else None
+    return numbers is not None and numbers.is_file() and len(numbers.read_text().splitlines()) > 1
 
 
 def address(path: Path) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fp3o.config import Cell, Suite, algorithm_title
@@ -10,6 +12,7 @@ from fp3o.statistics import facts
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
 from fp3o.statistics.orders import HEADER, NOTES, comparisons, rows_of
+from fp3o.statistics.paper_map import TABLES_AND_FIGURES
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
 from fp3o.statistics.suites import SuiteRuns
 from fp3o.statistics.tables.digits import decimals, fixed
@@ -113,6 +116,26 @@ def orders(data: SuiteRuns) -> list[Sheet]:
     ]
 
 
+def robustness(path: Path) -> Sheet | None:
+    """Every verdict under other choices of the analysis, the least robust first; None where that was not worked out."""
+    if not path.is_file():
+        return None
+    with path.open(newline="") as file:
+        found = list(csv.DictReader(file))
+    rows = []
+    for row in sorted(found, key=lambda row: (row["kind"] != "claim", float(row["share"]), row["name"])):
+        verdicts = {name: text for name, text in row.items() if name not in ("kind", "name", "usual", "share") and text}
+        others: dict[str, list[str]] = {}
+        for name, verdict in verdicts.items():
+            if verdict != row["usual"]:
+                others.setdefault(verdict, []).append(name)
+        flips = "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in others.items())
+        held = len(verdicts) - sum(map(len, others.values()))
+        rows.append([row["kind"], row["name"], row["usual"], f"{held} of {len(verdicts)}", flips or "–"])
+    header = ["", "Verdict on", "Verdict", "Holds under", "Other verdicts, and the choices that give them"]
+    return Sheet(header, rows, len(header))
+
+
 def stated(suite: Suite) -> list[Sheet]:
     """The tables of what the code says of itself, with the number of departures from the paper's in their titles."""
     found = []
@@ -153,7 +176,8 @@ def comparison(entry: Entry) -> Iterator[tuple[str, str]]:
     assert found is not None
     low, high, coverage = found.prediction
     yield "ours", f"{fixed(found.ours.centre)} ± {fixed(found.ours.spread)} ({entry.count})"
-    yield "published", f"{found.published.text} ({found.published.label})"
+    label = found.published.label
+    yield "published", f"{found.published.text} ({TABLES_AND_FIGURES.get(label, label)})"
     yield "difference", f"{fixed(found.difference)}, 95 % interval {fixed(found.low)} … {fixed(found.high)}"
     yield "in published spreads", fixed(found.standardised, 2) or "–"
     yield "p after correction", f"{found.p:.4f}"

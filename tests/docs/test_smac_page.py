@@ -89,4 +89,4 @@ def test_how_many_policies_lose_to_helped_enemies_is_said_as_measured() -> None:
     assert sum(count for (_, name, _), count in lost.items() if name == "5m_vs_6m") == 0
     assert sum(count for (_, name, _), count in lost.items() if name == "3s5z") == 11
     assert "eleven of 25 policies still lose more than 5 points" in PAGE
-    assert "On 3s5z eleven of the 25 policies lose more than 5 points" in (ROOT / "README.md").read_text()
+    assert "On 3s5z 11 of the 25 policies lose more than 5 points" in (ROOT / "docs/results.md").read_text()

@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 
 from fp3o import config
 from fp3o.errors import UserError
+from fp3o.report.line_styles import DASHES, dash
 from fp3o.report.page import figures_of, page
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
-from paper_figures.drawing import COLUMN, WIDTH, empty, label_axes, note_missing, panels
+from paper_figures.drawing import COLUMN, WIDTH, colour, empty, label_axes, note_missing, panels
 
 ARTEFACTS = [artefact for artefact in config.load_suite("paper").artefacts if artefact.kind == "figure"]
 FIGURES = [artefact.name for artefact in ARTEFACTS]
@@ -216,8 +217,13 @@ def test_the_robots_parts_are_the_partitions(drawn: Drawn) -> None:
         **{"reacher-2x1": 2, "ant-2x4": 2, "walker2d-2x3": 2},
         **{"hopper-3x1": 3, "halfcheetah-6x1": 6, "swimmer-8x2": 8},
     }
+    # Who drives, not who watches: agents' actions meet the actuators in the model's order.
     legs = {row["joint"]: row["agent"] for row in rows if row["task"] == "halfcheetah-6x1"}
-    assert legs == {"bfoot": "1", "bshin": "2", "bthigh": "3", "ffoot": "4", "fshin": "5", "fthigh": "6"}
+    assert legs == {"bthigh": "1", "bshin": "2", "bfoot": "3", "fthigh": "4", "fshin": "5", "ffoot": "6"}
+    ant = {row["joint"]: (row["agent"], int(row["actuator"])) for row in rows if row["task"] == "ant-2x4"}
+    assert {name: agent for name, (agent, _) in ant.items()} == {
+        name: "1" if actuator < 4 else "2" for name, (_, actuator) in ant.items()
+    }
     # A number on every driven part that is no ball: all but the fingertip.
     texts = [text.get_text() for text in drawn.panel("figure-agents", "2-Agent Reacher").texts]
     assert sorted(texts) == ["1", "2"]
@@ -389,3 +395,75 @@ def test_a_script_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch, 
     figure = next(artefact.name for artefact in suite.artefacts if artefact.kind == "figure")
     with pytest.raises(UserError, match=r"script 'cruves'.*learning_curves"):
         one_figure.main(["--suite", "smoke", "--artefact", figure, "--runs", str(tmp_path), "--out", str(tmp_path)])
+
+
+# --- Where the full budget was not run ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def early(tmp_path_factory: pytest.TempPathFactory, write_run: Any) -> Drawn:
+    """Runs of a tenth of the steps alone, beside an empty folder of full ones."""
+    root = tmp_path_factory.mktemp("early")
+    (root / "paper" / "runs").mkdir(parents=True)
+    for seed in range(3):
+        for label, centre in (("fp3o", 900.0), ("fp3o-independent", 700.0), ("mappo-10-epochs", 950.0)):
+            cell = f"mamujoco/hopper-3x1/full/{label}"
+            write_run(root / "preview" / "runs", cell, seed, centre + seed, suite="preview")
+        won = (0.0, 0.0, 75.0)[seed]
+        write_run(root / "preview" / "runs", "smac/5m_vs_6m/full/fp3o", seed, won, suite="preview")
+    return Drawn(root / "paper" / "runs", root / "drawn")
+
+
+def test_the_previews_curve_stands_in_for_a_cell_that_was_not_run(early: Drawn) -> None:
+    panel = early.panel("figure-mamujoco", "3-Agent Hopper [3×1], full sharing")
+    (line,) = panel.lines
+    assert line.get_label() == "FP3O, a tenth of the steps"
+    assert line.get_linewidth() < 1
+    assert line.is_dashed()
+    assert not panel.collections  # no band
+    assert {row["budget"] for row in early.rows("figure-mamujoco")} == {"a tenth"}
+    assert {row["published"] for row in early.rows("figure-mamujoco")} == {""}
+    assert "thin, dashed, without band: a tenth of the steps" in early.caption("figure-mamujoco")
+
+
+def test_a_seed_that_wins_is_not_hidden_by_the_median(early: Drawn) -> None:
+    panel = early.panel("figure-smac", "5m vs. 6m, full sharing")
+    assert sorted(float(np.asarray(line.get_ydata())[-1]) for line in panel.lines) == [0.0, 75.0]
+    assert "seeds that end more than 10 points above the upper quartile" in early.caption("figure-smac")
+
+
+def test_the_ablation_has_the_control_of_equal_updates(early: Drawn) -> None:
+    panel = early.panel("figure-ablation", "3-Agent Hopper [3×1], full sharing")
+    names = [str(line.get_label()).partition(",")[0] for line in panel.lines]
+    assert names == ["FP3O", "FP3O (independent)", "MAPPO (10 epochs)"]
+    assert "Δ −200" in panel.get_title()  # of the variant and FP3O
+    dashes = {name: line.get_linestyle() for name, line in zip(names, panel.lines, strict=True)}
+    hollow = {name: line.get_markerfacecolor() == "white" for name, line in zip(names, panel.lines, strict=True)}
+    assert len(dashes) == 3
+    assert hollow == {"FP3O": False, "FP3O (independent)": True, "MAPPO (10 epochs)": True}
+
+
+def test_a_colour_per_algorithm_and_a_dash_per_variant() -> None:
+    labels = [f"{name}-{variant}" for name in ("fp3o", "mappo") for variant in DASHES]
+    assert {colour(label) for label in labels} == {colour("fp3o"), colour("mappo")}
+    assert len({dash(f"fp3o-{variant}") for variant in DASHES}) == len(DASHES)
+    assert all(dash(f"fp3o-{variant}") == dash(f"mappo-{variant}") for variant in DASHES)
+    assert dash("fp3o") == ()
+    assert dash("fp3o-something-of-ones-own") == dash("happo-something-of-ones-own") != ()
+
+
+def test_the_scatter_is_scaled_per_task(drawn: Drawn) -> None:
+    drawn("reproduction-scatter")
+    (axes, *_) = drawn.figures["reproduction-scatter"].axes
+    assert max(abs(value) for value in axes.get_xlim()) < 2
+    assert float(drawn.rows("reproduction-scatter")[0]["published"]) > 2000  # the file has the scores themselves
+
+
+def test_the_figure_of_kl_is_logarithmic_with_the_papers_circle_as_a_line(drawn: Drawn) -> None:
+    drawn("figure-happo-kl")
+    figure = drawn.figures["figure-happo-kl"]
+    assert all(axes.name == "rectilinear" for axes in figure.axes)
+    ticks = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert ticks == ["$10^{-2}$", "$10^{-1}$"]  # logarithmic, over the powers the data have
+    (ring,) = (line for line in figure.axes[0].lines if line.get_linestyle() == ":")
+    assert 10 ** float(np.asarray(ring.get_ydata())[0]) == pytest.approx(0.04)

@@ -1,4 +1,4 @@
-"""The report is one file that works from disk: checked as text, and in a real browser where there is one."""
+"""The report works from disk: checked as text, and in a real browser where there is one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ import pytest
 from fp3o import config
 from fp3o.report import __main__ as report
 from fp3o.report import sheets
+from fp3o.report.conclusions import ORDER
 from fp3o.report.curve import chart, curves_of
-from fp3o.report.page import environment
+from fp3o.report.page import environment, pages
 from fp3o.report.page import page as whole_page
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
@@ -92,7 +93,8 @@ def test_every_link_has_its_place_and_nothing_is_fetched(page: Path) -> None:
     text = page.read_text()
     found = Reader(text)
     assert len(found.ids) == len(set(found.ids))
-    assert all(link.startswith("#") and link[1:] in found.ids for link in found.links)
+    inside = [link for link in found.links if link != "sweeps.html"]
+    assert all(link.startswith("#") and link[1:] in found.ids for link in inside)
     assert len(found.links) > 100  # every cell of every table
     assert all(source.startswith("data:") for source in found.sources)
     written = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)  # the library's own text names addresses
@@ -112,10 +114,11 @@ def test_the_page_says_what_was_found(page: Path) -> None:
     assert "Measured on cpu" in text[text.index('id="table-cost"') :]
 
 
-def test_what_was_run_comes_first_and_what_was_not_is_folded(page: Path) -> None:
+def test_conclusions_come_first_and_what_was_not_run_is_folded(page: Path) -> None:
     text = page.read_text()
-    places = [text.index(f'<section id="{name}"') for name in ("results", "verdicts", "claims", "tables", "cells")]
-    assert places == sorted(places)
+    names = ("conclusions", "results", "verdicts", "claims", "tables", "cells")
+    start, *places = [text.index(f'<section id="{name}"') for name in names]
+    assert [start, *places] == sorted([start, *places])
     assert places[0] < text.index("4130 ± 60 (n = 5), published") < places[1]
     assert places[0] < text.index("data:image/webp;base64,UklGRg==") < places[1]
     # Of rows that were begun: HAPPO and IPPO in the main table, a control in its own.
@@ -136,7 +139,7 @@ def test_figures_without_a_run_are_named_not_shown(page: Path) -> None:
 def test_tables_of_facts_are_folded_and_departures_marked(page: Path) -> None:
     text = page.read_text()
     for name in ("table-instability", "table-units", "table-hyperparameters-smac-maps"):
-        assert f'<details id="{name}"><summary>{name}: ' in text
+        assert re.search(rf'<details id="{name}"><summary>[A-Z][^<]*<small><code>{name}</code>', text)
     common = text.partition('<details id="table-hyperparameters-mamujoco">')[2].partition("</details>")[0]
     assert "(departures from the paper: 2)" in common
     assert '<td class="differs">1 † (paper: 8)</td>' in common
@@ -157,8 +160,61 @@ def test_a_control_is_not_grey_and_difficulty_and_agents_are_shown(page: Path) -
 def test_claims_link_to_their_section_and_their_cells(page: Path) -> None:
     claims = page.read_text().partition('<tr id="claim-C1">')[2].partition("</tr>")[0]
     assert f'<a href="#{SECTION}">' in claims
-    assert '<a href="#table-mamujoco">table_MAMuJoCo_results</a>' in claims
-    assert '<a href="#table-cost">table_appendix_computational1</a>' in page.read_text()
+    assert '<a href="#table-mamujoco">Returns on MAMuJoCo</a>' in claims
+    assert '<a href="#table-cost">Wall-clock time</a>' in page.read_text()
+
+
+def test_the_first_screen_says_what_was_found_in_five_sentences(page: Path) -> None:
+    first = page.read_text().partition('<section id="conclusions">')[2].partition("</section>")[0]
+    sentences = [" ".join(text.split()) for text in re.findall(r"<li>(.*?)</li>", first, re.DOTALL)]
+    assert [text.split(",")[0] for text in sentences[:4]] == [
+        *("Not reproduced", "No difference beyond the margin", "Reproduced", "Open")
+    ]
+    assert sentences[4].startswith("3 of 261 cells were trained (10 of 1305 runs, 1 diverged); of 2 published numbers")
+    chips = re.findall(r'<a role="listitem" href="#claim-(C\d+)" class="([\w-]+)"', first)
+    assert len(chips) == len({name for name, _ in chips}) == 35
+    kinds = [kind for _, kind in chips]
+    assert kinds == sorted(kinds, key=[*ORDER, "absent"].index)
+    assert re.search(r'<div class="tile undecided"><b>\d+</b>claims? undecided', first)
+
+
+def test_no_label_of_the_papers_source_is_shown(page: Path) -> None:
+    shown = " ".join(re.sub(r"<script.*?</script>|<[^>]*>", " ", page.read_text(), flags=re.DOTALL).split())
+    assert not re.search(r"\b(table|fig|section|appendix)_\w+", shown)
+
+
+def test_a_picture_starts_with_four_algorithms_and_sweeps_have_their_own_page(tmp_path: Path, write_run: Any) -> None:
+    labels = ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")
+    for label in labels:
+        write_run(tmp_path, f"{CHEETAH}/{label}", 0, 4000.0)
+    for size in (100, 200, 500):
+        write_run(tmp_path, f"mamujoco/reacher-2x1/full/fp3o-rollout-{size}", 0, -40.0, suite="paper")
+    found = pages(SuiteRuns(config.load_suite("paper"), tmp_path))
+    assert list(found) == ["index.html", "sweeps.html"]
+    article = found["index.html"].partition("<article>")[2].partition("</article>")[0]
+    boxes = dict(re.findall(r'<input type="checkbox" value="[^"]*/([\w-]+)"( checked)?/>', article))
+    assert {name: bool(checked) for name, checked in boxes.items()} == dict.fromkeys(labels[:4], True) | {
+        "mappo-10-epochs": False
+    }
+    assert "<summary>1 more to draw</summary>" in article
+    assert "fp3o-rollout-100" not in found["index.html"].partition('<section id="verdicts"')[0]
+    assert found["sweeps.html"].count("<article>") == 1
+    anchor = "cell-mamujoco--reacher-2x1--full--fp3o-rollout-100"
+    assert f'<a href="index.html#{anchor}"' in found["sweeps.html"]
+    assert f'id="{anchor}"' in found["index.html"]
+
+
+def test_robustness_is_a_sheet(tmp_path: Path) -> None:
+    path = tmp_path / "robustness.csv"
+    assert sheets.robustness(path) is None
+    lines = ("paper,a,undecided,1,undecided,", "claim,C1,supported,.5,floor,supported")
+    path.write_text("\n".join(["kind,name,usual,share,test: t,margin: half", *lines]) + "\n")
+    found = sheets.robustness(path)
+    assert found is not None
+    assert found.rows == [
+        ["claim", "C1", "supported", "1 of 2", "floor: test: t"],
+        ["paper", "a", "undecided", "1 of 1", "–"],
+    ]
 
 
 def test_same_bytes_again(page: Path, tmp_path: Path) -> None:
@@ -220,8 +276,9 @@ const lines = () => Number(first.dataset.lines);
 const figure = () => Bokeh.documents.at(-1).roots()[0];
 const click = async (selector) => { document.querySelector(selector).click(); await wait(); };
 addEventListener("load", async () => {
-  while (!first.dataset.lines) await wait();
   say("width", root.scrollWidth <= innerWidth);
+  document.getElementById("conclusions").hidden = true; // so that the first picture is on the screen
+  while (!first.dataset.lines) await wait();
   say("ink", figure().below[0].axis_label_text_color);
   say("paper", getComputedStyle(document.body).backgroundColor);
   say("all", lines());

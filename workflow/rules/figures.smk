@@ -48,13 +48,14 @@ rule film:
         f"{PYTHON} -m fp3o render {{params.run:q}} --trust --out {{output:q}}{IMPORTS} > {{log:q}} 2>&1"
 
 
-# One HTML file that works from disk without a network.
+# HTML that works from disk without a network; curves of sweeps go beside it.
 rule html:
     input:
         runs_of_suite,
         code_of("fp3o.report"),
         PUBLISHED,
         FIGURES,
+        ROBUSTNESS[0],
         films,
         cost=COST,
     output:

@@ -10,7 +10,7 @@ function choice() {
 
 /** Cells of the picture that are not switched off in its list. */
 function shownCells(node, cells) {
-  const boxes = node.parentElement.querySelectorAll(":scope > .sentences input:not(:checked)");
+  const boxes = node.parentElement.querySelectorAll(".sentences input:not(:checked)");
   const off = Array.from(boxes, (box) => box.value);
   return cells.filter((name) => !off.includes(name));
 }
@@ -25,14 +25,14 @@ function unitOf(cells, axis) {
 /** One entry per line: where it runs, how it looks, what it is called. */
 function linesOf(cells, { axis, seeds }, scale) {
   return cells.flatMap((name) => {
-    const { title, colour, dashed, statistic, published, hours, steps, centre, seeds: bySeed } = CURVES[name];
+    const { title, colour, dash, statistic, published, hours, steps, centre, seeds: bySeed } = CURVES[name];
     const x = steps.map((step) => step * scale * (axis === "hours" ? hours : 1));
-    const line = (text, values, width, alpha, dash = []) => ({
-      name: `${title}, ${text}`, x, y: values.map((value) => value ?? NaN), colour, width, alpha, dash,
+    const line = (text, values, width, alpha, strokes = []) => ({
+      name: `${title}, ${text}`, x, y: values.map((value) => value ?? NaN), colour, width, alpha, dash: strokes,
     });
     const lines = seeds.filter((seed) => seed in bySeed).map((seed) => line(`seed ${seed}`, bySeed[seed], 1, 0.35));
     if (published !== null) lines.push(line("published", steps.map(() => published), 1.5, 0.9, [1, 4]));
-    return [...lines, line(statistic, centre, 2.5, 1, dashed ? [7, 3] : [])];
+    return [...lines, line(statistic, centre, 2.5, 1, dash.map((length) => Math.ceil(1.5 * length)))];
   });
 }
 
@@ -44,7 +44,7 @@ async function draw(node) {
   const style = getComputedStyle(node);
   const [ink, soft, grid] = ["--ink", "--soft", "--line"].map((name) => style.getPropertyValue(name).trim());
   const figure = Bokeh.Plotting.figure({
-    height: 280, sizing_mode: "stretch_width", tools: [], toolbar_location: null, y_range: chosen.whole ? whole : late,
+    height: 230, sizing_mode: "stretch_width", tools: [], toolbar_location: null, y_range: chosen.whole ? whole : late,
     x_axis_label: unit, y_axis_label: metric,
     background_fill_color: null, border_fill_color: null, outline_line_color: null,
   });
@@ -103,7 +103,7 @@ const curves = document.querySelectorAll(".curve");
 curves.forEach((node) => watcher.observe(node));
 switches?.addEventListener("change", () => drawAgain(curves));
 for (const list of document.querySelectorAll(".sentences")) {
-  list.addEventListener("change", () => drawAgain(list.parentElement.querySelectorAll(".curve")));
+  list.addEventListener("change", () => drawAgain(list.closest("article").querySelectorAll(".curve")));
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAgain(curves));
 document.getElementById("filter")?.addEventListener("input", (event) => {

@@ -1,0 +1,84 @@
+"""What a scorecard comes to, in five sentences: what speaks against the paper or against us first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+ORDER = ("contradicted", "equivalent", "undecided", "supported", "floor", "not comparable", "not run")
+"""Of verdicts on claims, as readers meet them."""
+Card = Mapping[str, Any]
+
+
+def listed(items: Sequence[str]) -> str:
+    """a, b and c."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else "none"
+
+
+def counted(number: int, thing: str) -> str:
+    """1 claim, 2 claims."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def by_verdict(card: Card) -> dict[str, list[dict[str, Any]]]:
+    """Claims by verdict, in the order of `ORDER`; verdicts that no claim has are left out."""
+    found = {verdict: [claim for claim in card["claims"] if claim["verdict"] == verdict] for verdict in ORDER}
+    return {verdict: claims for verdict, claims in found.items() if claims}
+
+
+def conclusions(card: Card, against_baseline: Mapping[str, int] | None = None) -> list[str]:
+    """Five sentences of a suite with claims of the paper, fewer of another one.
+
+    against_baseline: how many comparisons of the suite's tables with their baseline have each verdict.
+    """
+    sentences = [] if not card["claims"] else list(_on_claims(by_verdict(card), len(card["claims"])))
+    told = [f"{number} {verdict}" for verdict, number in sorted((against_baseline or {}).items())]
+    if told:
+        total = counted(sum((against_baseline or {}).values()), "comparison")
+        sentences.append(f"Of {total} with the baseline of their table: {listed(told)}.")
+    return [*sentences, _on_numbers(card)]
+
+
+def named(claims: Sequence[Mapping[str, Any]]) -> str:
+    """FP3O is best of four on MPE (C18), …"""
+    return "; ".join(f"{claim['claim']} ({claim['name']}{_part(claim)})" for claim in claims)
+
+
+def _part(claim: Mapping[str, Any]) -> str:
+    return f", {claim['found']} of {claim['needed']}" if claim["found"] < claim["needed"] else ""
+
+
+def _on_claims(found: Mapping[str, Sequence[Mapping[str, Any]]], total: int) -> Iterator[str]:
+    against, alike, borne_out = (found.get(verdict, ()) for verdict in ("contradicted", "equivalent", "supported"))
+    yield f"Not reproduced, {len(against)} of {total} claims are contradicted: {named(against) or 'none'}."
+    yield f"No difference beyond the margin, {len(alike)} are equivalent: {named(alike) or 'none'}."
+    yield f"Reproduced, {len(borne_out)} are supported: {named(borne_out) or 'none'}."
+    open_ones = found.get("undecided", ())
+    missing = [claim["name"] for claim in open_ones if claim["found"] < claim["needed"]]
+    decidable = [claim for claim in open_ones if claim["found"] >= claim["needed"]]
+    few = [
+        claim["name"] + (f" ({seeds} seeds would)" if (seeds := claim["seeds_that_would_decide"]) else "")
+        for claim in decidable
+    ]
+    rest = Counter({verdict: len(found.get(verdict, ())) for verdict in ("floor", "not comparable", "not run")})
+    others = "".join(f"; {verdict}: {number}" for verdict, number in rest.items() if number)
+    yield (
+        f"Open, {len(open_ones)} are undecided: for want of runs {listed(missing)}; with all runs, but too few seeds: "
+        f"{listed(few)}{others}."
+    )
+
+
+def _on_numbers(card: Card) -> str:
+    run = card["coverage"]
+    text = f"{run['cells_started']} of {counted(run['cells_planned'], 'cell')} were trained ({run['seeds_run']} of "
+    text += f"{run['seeds_planned']} runs, {run['seeds_diverged']} diverged)"
+    if not card["compared_cells"]:
+        return f"{text}; none of these is compared with a published number."
+    counts = Counter(card["verdicts"])
+    differ = sum(number for verdict, number in counts.items() if verdict.startswith("differs"))
+    return (
+        f"{text}; of {card['compared_cells']} published numbers compared, {differ} differ, {counts['undecided']} are "
+        f"undecided and {counts['consistent']} consistent, and {card['published_inside_our_prediction_interval']} lie "
+        "where a repetition of ours would fall."
+    )

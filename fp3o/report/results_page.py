@@ -1,0 +1,369 @@
+"""docs/results.md and the marked blocks of other pages, from the committed tables: `python -m fp3o.report.results_page`
+
+Sentences stand in docs/templates (Jinja2). Their numbers and their words of direction (ahead, behind, level,
+undecided) are computed here from the tables' columns; nothing about a result is typed.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from fp3o import config
+from fp3o.config import SHARINGS, Cell, algorithm_title
+from fp3o.report.conclusions import by_verdict, conclusions, counted, listed, named
+from fp3o.statistics.intervals import Summary, equivalent, welch
+from fp3o.statistics.margins import margin_of
+from fp3o.statistics.published import bounds, row_title, task_title
+from fp3o.statistics.suites import as_command
+
+BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
+PAGES = ("README.md", "docs/index.md", "docs/deviations.md")
+"""With marked blocks; docs/results.md is written as a whole."""
+MINUS = re.compile(r"(?<=[\s\[(])-(?=\d)")
+"""A hyphen that stands for one, in evidence of claims."""
+MAIN = ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")
+STANDING = {"worse": "ahead", "better": "behind", "equivalent": "level", "undecided": "undecided", "floor": "floor"}
+"""FP3O's, by the verdict on the other algorithm in a table whose baseline is FP3O."""
+VISIBLE = 10.0
+"""Points of win rate by which the best seed must pass the median to be named."""
+Row = dict[str, str]
+
+
+def number(value: str | float, digits: int = 0) -> str:
+    """Rounded half away from zero, with a true minus."""
+    rounded = Decimal(str(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return str(rounded if rounded else abs(rounded)).replace("-", "−")
+
+
+def score(row: Row, digits: int = 0) -> str:
+    """Mean or median ± deviation over seeds; "not run"."""
+    return f"{number(row['ours'], digits)} ± {number(row['spread'], digits)}" if row["ours"] else "not run"
+
+
+def paper(row: Row, digits: int = 0) -> str:
+    """The published value ± spread."""
+    if not row["published"]:
+        return "not in the paper"
+    return f"{number(row['published'], digits)} ± {number(row['published_spread'], digits)}"
+
+
+def span(low: str | float, high: str | float, digits: int = 0) -> str:
+    return f"{number(low, digits)} … {number(high, digits)}"
+
+
+class Gap(NamedTuple):
+    """FP3O, or another first cell, against a second one."""
+
+    word: str
+    difference: float
+    low: float
+    high: float
+    p: float
+
+    def text(self, digits: int = 0) -> str:
+        """ahead, by 9.8 (95 % interval 3.8 … 15.8)."""
+        return f"{self.word}, {number(self.difference, digits)} (95 % interval {span(self.low, self.high, digits)})"
+
+
+def gap(first: Row, second: Row) -> Gap:
+    """Two means with Welch's test, by themselves: no correction for the number of comparisons."""
+    one, other = (Summary(float(row["ours"]), float(row["spread"]), int(row["n"])) for row in (first, second))
+    found = welch(one, other)
+    margin = margin_of(cell_of(first))
+    word = "ahead" if found.difference > 0 else "behind"
+    if found.p >= 0.05:
+        word = "level" if margin is not None and equivalent(one, other, margin) else "undecided"
+    return Gap(word, found.difference, found.low, found.high, found.p)
+
+
+def cell_of(row: Row) -> str:
+    return "/".join(row[part] for part in ("domain", "task", "sharing", "algorithm"))
+
+
+def title(row: Row) -> str:
+    """HalfCheetah [6×1], no sharing, without the number of agents, which the brackets have."""
+    return row_title(Cell.of(cell_of(row)).row)
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def standing_of(row: Row) -> str:
+    """FP3O's against this cell, in a table whose baseline it is."""
+    return STANDING[row["paired_verdict"]]
+
+
+class Results:
+    """Everything under results/ and docs/evidence that sentences are made of."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.table = cache(self._table)
+        self.card = cache(self._card)
+
+    def _table(self, suite: str, *names: str) -> dict[str, Row]:
+        """Rows by cell; of several tables together."""
+        found: dict[str, Row] = {}
+        for name in names:
+            with (self.root / f"results/{suite}/tables/{name}.csv").open(newline="") as file:
+                for row in csv.DictReader(file):
+                    found.setdefault(row["cell"] if "cell" in row else cell_of(row), row)
+        return found
+
+    def _card(self, suite: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.root / f"results/{suite}/scorecard.json").read_text())
+        return found
+
+    def claim(self, name: str, suite: str = "paper") -> dict[str, Any]:
+        (found,) = (claim for claim in self.card(suite)["claims"] if claim["name"] == name)
+        return dict(found)
+
+    def shipped(self, suite: str, domain: str = "") -> int:
+        """Number of cells whose runs are in the store."""
+        manifest = json.loads((self.root / f"results/{suite}/manifest.json").read_text())
+        return len({run["cell"] for run in manifest["runs"].values() if run["cell"].startswith(domain)})
+
+    # --- What stands beside a number ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _scripts(self) -> dict[tuple[str, str, int], float]:
+        """Win rate in percent by map, script and revision of the engine as it is."""
+        lines = (self.root / "docs/evidence/smac-fidelity.jsonl").read_text().splitlines()
+        found = [entry for entry in map(json.loads, lines) if "script" in entry and not entry["changed"]]
+        return {(entry["map"], entry["script"], entry["revision"]): 100 * entry["wins"] for entry in found}
+
+    def script(self, name: str, task: str, revision: int) -> str:
+        """Win rate of a script in percent, "–" where it was not measured."""
+        found = self._scripts.get((task, name, revision))
+        return "–" if found is None else number(found)
+
+    def first_evaluation(self, suite: str, row: Row) -> float:
+        """Mean or median over seeds at the first evaluation, after one iteration."""
+        name = f"{row['domain']}_{row['task']}_{row['sharing']}.csv"
+        with (self.root / f"results/{suite}/curves/{name}").open(newline="") as file:
+            return next(
+                float(point["score"]) for point in csv.DictReader(file) if point["algorithm"] == row["algorithm"]
+            )
+
+    # --- Tables -------------------------------------------------------------------------------------------------------
+
+    def against_paper(self, cells: Sequence[Row], digits: int) -> str:
+        """Ours, the paper's, difference and verdict, a column per algorithm."""
+        compared = [bool(row["difference"]) for row in cells]
+        rows = [
+            ["ours", *(score(row, digits) for row in cells)],
+            ["paper", *(paper(row, digits) for row in cells)],
+            [
+                "difference, 95 % interval",
+                *(
+                    span(row["difference_low"], row["difference_high"], digits) if there else "–"
+                    for row, there in zip(cells, compared, strict=True)
+                ),
+            ],
+            ["verdict", *(row["verdict"] if there else "–" for row, there in zip(cells, compared, strict=True))],
+        ]
+        return markdown(["", *(algorithm_title(row["algorithm"]) for row in cells)], rows)
+
+    def side_by_side(self, suite: str, table: str, revision: int = 0) -> str:
+        """A row per task and sharing that was begun: FP3O, every other algorithm with FP3O's standing against it, and
+        what an untrained policy, or of battles a script, scores."""
+        rows: dict[str, list[Row]] = {}
+        for row in self.table(suite, table).values():
+            rows.setdefault(title(row), []).append(row)
+        started = {name: found for name, found in rows.items() if any(row["ours"] for row in found)}
+        beside = ["random play", "nearest enemy"] if revision else []
+        header = ["", *map(algorithm_title, MAIN), *beside, "first evaluation (FP3O)"]
+        lines = []
+        for name, found in started.items():
+            by_label = {row["algorithm"]: row for row in found}
+            cells = [by_label[label] for label in MAIN]
+            most = max(abs(float(row["ours"])) for row in cells if row["ours"])
+            digits = 0 if revision or most >= 200 else 1
+            extra = [self.script(script, cells[0]["task"], revision) for script in ("random", "nearest") if revision]
+            start = number(self.first_evaluation(suite, cells[0]), digits) if cells[0]["ours"] else "–"
+            lines.append([name, *(self._scored(row, digits) for row in cells), *extra, start])
+        return markdown(header, lines)
+
+    def _scored(self, row: Row, digits: int) -> str:
+        """The score, its best seed where a median hides it, and FP3O's standing against it."""
+        if not row["ours"]:
+            return "not run"
+        wins = row["domain"] == "smac"
+        best = (
+            f", best seed {number(row['high'])}" if wins and float(row["high"]) >= VISIBLE + float(row["ours"]) else ""
+        )
+        standing = f": {standing_of(row)}" if row["paired_verdict"] else ""
+        return f"{score(row, digits)}{best}{standing}"
+
+    def standings(self, suite: str, table: str) -> dict[str, list[str]]:
+        """By FP3O's standing, the rows and algorithms it has it against."""
+        found: dict[str, list[str]] = {word: [] for word in STANDING.values()}
+        for row in self.table(suite, table).values():
+            if row["paired_verdict"]:
+                name = f"{algorithm_title(row['algorithm'])} ({title(row)})"
+                found[standing_of(row)].append(name)
+        return found
+
+    def below_random_play(self, suite: str, table: str, revision: int) -> list[str]:
+        """Cells that win less often than random play does."""
+        found = []
+        for row in self.table(suite, table).values():
+            random = self._scripts.get((row["task"], "random", revision))
+            if row["ours"] and random is not None and float(row["ours"]) < random:
+                text = f"{algorithm_title(row['algorithm'])} {number(row['ours'])} % (first evaluation "
+                text += f"{number(self.first_evaluation(suite, row))} %, random play {number(random)} %; {title(row)})"
+                found.append(text)
+        return found
+
+    def claims_table(self, verdicts: Sequence[str] = ()) -> str:
+        """The paper's claims by verdict, those against it first."""
+        rows = []
+        for claims in by_verdict(self.card("paper")).values():
+            for claim in claims:
+                if verdicts and claim["verdict"] not in verdicts:
+                    continue
+                effect, seeds, tenth = (claim[key] for key in ("effect", "seeds_that_would_decide", "tenth"))
+                shown = "–"
+                if effect:
+                    value, low, high = (number(part, 2) for part in (effect["value"], *effect["interval"]))
+                    shown = f"{effect['name']} {value} [{low}, {high}]"
+                rows.append(
+                    [
+                        claim["name"],
+                        claim["claim"],
+                        f"**{claim['verdict']}**",
+                        f"{claim['found']} of {claim['needed']}",
+                        shown,
+                        str(seeds or "–"),
+                        tenth["words"] if tenth else "–",
+                    ]
+                )
+        header = ["", "Claim", "Verdict", "Comparisons", "Effect, 95 %", "Seeds that would decide", "At a tenth"]
+        return markdown(header, rows)
+
+    def cost_table(self, suite: str) -> str:
+        """Ratios to MAPPO of the cells that were measured."""
+        rows = []
+        for cell, row in self.table(suite, "table-cost").items():
+            if row["update_s"] and Cell.of(cell).label != "mappo":
+                name = Cell.of(cell)
+                ratios = (
+                    f"{number(row[kind], 2)} [{number(row[f'{kind}_low'], 2)}, {number(row[f'{kind}_high'], 2)}]"
+                    for kind in ("update_ratio", "ratio")
+                )
+                theirs = number(row["published_ratio"], 2) if row["published_ratio"] else "–"
+                rows.append(
+                    [
+                        f"{task_title(name.domain, name.task)}, {SHARINGS[name.sharing].name}",
+                        name.title,
+                        *ratios,
+                        theirs,
+                    ]
+                )
+        return markdown(["", "", "update × MAPPO", "iteration × MAPPO", "paper"], rows)
+
+    def orders(self, suite: str) -> list[str]:
+        """FP3O over each other algorithm under all variants of the engine."""
+        with (self.root / f"results/{suite}/tables/orders.csv").open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["first"] == "fp3o"]
+        texts = []
+        for label in MAIN[1:]:
+            found = [row for row in rows if row["second"] == label]
+            ahead, behind = (sum(sign * (float(row["chance"]) - 0.5) > 0 for row in found) for sign in (1, -1))
+            sure = [row for row in found if float(row["p"]) < 0.05]
+            certain = [sum(sign * (float(row["chance"]) - 0.5) > 0 for row in sure) for sign in (1, -1)]
+            verdict = "undecided" if not sure else "ahead" if not behind else "behind" if not ahead else "mixed"
+            texts.append(
+                f"{algorithm_title(label)}: {verdict}; of {len(found)} engines and maps more wins in {ahead}, certain "
+                f"(p < 0.05, exact, each by itself) in {certain[0]}; fewer in {behind}, certain in {certain[1]}"
+            )
+        return texts
+
+    def variants(self, suite: str) -> str:
+        """Cells of other algorithms and of variants: their scores, beside FP3O's of the same task and sharing."""
+        metrics = json.loads((self.root / f"results/{suite}/metrics.json").read_text())
+        rows = []
+        for domain, tasks in metrics.items():
+            for task, sharings in tasks.items():
+                for sharing, cells in sharings.items():
+                    others = {label: found["score"] for label, found in cells.items() if label not in MAIN}
+                    if others and "fp3o" in cells:
+                        most = max(abs(value) for value in others.values())
+                        digits = 0 if domain == "smac" or most >= 200 else 1
+                        scores = "; ".join(
+                            f"{algorithm_title(label)} {number(v, digits)}" for label, v in others.items()
+                        )
+                        name = row_title(config.Row(domain, task, sharing))
+                        rows.append([name, number(cells["fp3o"]["score"], digits), scores])
+        return markdown(["", "FP3O", "variants and other algorithms"], rows)
+
+    def policies_lost(self, revision: str, task: str) -> tuple[int, int]:
+        """Of how many policies win more than 5 points less when enemies that look on are made to help, and of all."""
+        with (self.root / "docs/evidence/smac-unaided.csv").open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if (row["revision"], row["map"]) == (revision, task)]
+        return sum(float(row["won"]) - float(row["helped"]) > 0.05 for row in rows), len(rows)
+
+
+def environment(results: Results) -> Environment:
+    """Templates with the results and the words as names; one that is not there is an error."""
+    found = Environment(
+        loader=FileSystemLoader(results.root / "docs/templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown
+    )
+    words = (
+        number,
+        score,
+        paper,
+        span,
+        gap,
+        standing_of,
+        listed,
+        named,
+        counted,
+        by_verdict,
+        conclusions,
+        markdown,
+        bounds,
+    )
+    found.globals |= {word.__name__: word for word in words}
+    found.globals |= {"results": results, "Counter": Counter, "sum": sum, "min": min, "max": max, "len": len}
+    return found
+
+
+def written(root: Path) -> dict[Path, str]:
+    """Every page with its results as they are now."""
+    templates = environment(Results(root))
+
+    def rendered(name: str) -> str:
+        return MINUS.sub("−", templates.get_template(name).render())
+
+    pages = {root / "docs/results.md": rendered("results.md.j2")}
+    for name in PAGES:
+        text = (root / name).read_text()
+        pages[root / name] = BLOCK.sub(lambda found: found[1] + rendered(f"blocks/{found[2]}.md.j2") + found[4], text)
+    return pages
+
+
+def main() -> None:
+    for path, text in written(config.repository()).items():
+        path.write_bytes(text.encode())
+
+
+if __name__ == "__main__":
+    as_command(main)
