@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fp3o.algorithms.turns import ActorBatch, Context, CriticBatch, Turn
+    from fp3o.algorithms.turns import ActorBatch, Context, CriticBatch, Rollout, Turn
     from fp3o.api.run import Run, Table, play, runs
     from fp3o.api.team import Team
     from fp3o.api.training import train
@@ -32,6 +32,7 @@ __all__ = [
     "Context",
     "CriticBatch",
     "Episode",
+    "Rollout",
     "Run",
     "Setting",
     "StopAtReturn",
@@ -57,6 +58,7 @@ _MODULES = {
     "Context": "fp3o.algorithms.turns",
     "CriticBatch": "fp3o.algorithms.turns",
     "Episode": "fp3o.envs.interface",
+    "Rollout": "fp3o.algorithms.turns",
     "Run": "fp3o.api.run",
     "Setting": "fp3o.registry",
     "StopAtReturn": "fp3o.training.callbacks.stopping",

@@ -5,6 +5,8 @@ A ratio is r(π^i) = π^i / π^i_k, with π_k the policy that collected the roll
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -98,5 +100,6 @@ def huber(error: Tensor, delta: float) -> Tensor:
 
 def value_loss(value: Tensor, old: Tensor, target: Tensor, epsilon: Tensor | float, delta: float) -> Tensor:
     """PPO's clipped value loss per sample: the larger Huber loss of V and of V clipped to within ±ε of `old`."""
-    near = old + (value - old).clamp(-epsilon, epsilon)  # type: ignore[arg-type] (both numbers or both tensors)
+    bound: Any = epsilon  # a number or a tensor: torch's stubs of clamp know no mixture
+    near = old + (value - old).clamp(-bound, bound)
     return torch.max(huber(target - value, delta), huber(target - near, delta))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from fp3o import config
 from fp3o.cli.arguments import Imports
 from fp3o.cli.chosen_runs import RUNS_HELP, Chosen, chosen_runs
 from fp3o.cli.plot import check_picture, picture, text_plot
@@ -41,6 +42,7 @@ def report(found: Sequence[Chosen]) -> list[str]:
     from fp3o.statistics.margins import margin_of
     from fp3o.statistics.paired import against_baseline
     from fp3o.statistics.scores import scoring_of
+    from fp3o.statistics.tables.digits import decimals
 
     steps = [int(one.runs.runs[0].document["settings"]["total_steps"]) for one in found]
     equal = [one._replace(runs=one.runs.until(min(steps))) for one in found] if len(set(steps)) > 1 else list(found)
@@ -48,10 +50,12 @@ def report(found: Sequence[Chosen]) -> list[str]:
     if len(set(steps)) > 1:
         lines = [f"score: evaluations up to {min(steps):,} steps, which all have"]
     first, *others = equal
-    lines.append(f"{first.name}: {_score(first)}")
+    domain = config.Cell.of(first.runs.cell).domain
+    digits = decimals(domain, [score for one in equal for score in one.runs.scores()])
+    lines.append(f"{first.name}: {_score(first, digits)}")
     for other in others:
         paired = against_baseline(other.runs, first.runs, margin_of(first.runs.cell))
-        lines.append(f"{other.name}: {_score(other)}; {_words(paired)}")
+        lines.append(f"{other.name}: {_score(other, digits)}; {_words(paired, digits)}")
     for other in found[1:]:
         differences = changes(found[0].runs.runs[0].document, other.runs.runs[0].document)
         told = "; ".join(f"{change.name} {change.old} → {change.new}" for change in differences) or "none"
@@ -59,19 +63,19 @@ def report(found: Sequence[Chosen]) -> list[str]:
     return [*lines, "", *text_plot(found)]
 
 
-def _score(one: Chosen) -> str:
+def _score(one: Chosen, digits: int) -> str:
     summary = one.runs.summary()
     if summary is None:
         return "no score"
     diverged = f", {one.runs.diverged} diverged" if one.runs.diverged else ""
-    return f"{summary.centre:.4g} ± {summary.spread:.2g} (n = {summary.n}{diverged})"
+    return f"{summary.centre:.{digits}f} ± {summary.spread:.{digits}f} (n = {summary.n}{diverged})"
 
 
-def _words(paired: Paired | None) -> str:
+def _words(paired: Paired | None, digits: int) -> str:
     """`+0.3 [0.1, 0.5] against the first: better`."""
     if paired is None:
         return "no seed in common with the first: not compared"
-    interval = f" [{paired.low:.3g}, {paired.high:.3g}]" if paired.n > 1 else ""
+    interval = f" [{paired.low:.{digits}f}, {paired.high:.{digits}f}]" if paired.n > 1 else ""
     few = f" ({paired.n} of at least 3 seeds)" if paired.n < 3 else ""
     verdict = "undecided: both at the floor" if paired.verdict == "floor" else paired.verdict
-    return f"{paired.difference:+.3g}{interval} against the first: {verdict}{few}"
+    return f"{paired.difference:+.{digits}f}{interval} against the first: {verdict}{few}"

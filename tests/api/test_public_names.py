@@ -98,6 +98,21 @@ Episode.return_per_agent
 Episode.slot
 Episode.total_return
 Episode.won
+Rollout
+Rollout.action
+Rollout.alive
+Rollout.available
+Rollout.continues
+Rollout.hidden_actor
+Rollout.hidden_critic
+Rollout.keep
+Rollout.location
+Rollout.log_prob
+Rollout.next_value
+Rollout.observation
+Rollout.reward
+Rollout.state
+Rollout.value
 Run(path: str | Path, *, trust: bool = False) -> None
 Run.cell
 Run.digest
@@ -220,7 +235,9 @@ def test_everything_public_has_a_docstring() -> None:
 
 def test_fields_say_what_they_are() -> None:
     vague = [name for name, thing, _ in members() if (inspect.getdoc(thing) or "").startswith("Alias for field")]
-    assert [name for name in vague if name.startswith(("Turn", "Context", "ActorBatch", "CriticBatch"))] == []
+    assert [
+        name for name in vague if name.startswith(("Turn", "Context", "Rollout", "ActorBatch", "CriticBatch"))
+    ] == []
 
 
 def test_importing_costs_nothing() -> None:

@@ -94,7 +94,11 @@ def test_what_a_loss_sees(action: str, recurrent: bool) -> None:
     def turns(context: fp3o.Context) -> Iterator[fp3o.Turn]:
         two = torch.tensor([[2, 0], [0, 2], [1, 2]])
         weight = torch.rand(context.advantage.shape) + 0.5
-        inputs = {"number": 2.0, "seeds": torch.tensor([1.0, 2.0, 3.0]), "samples": context.rollout.reward}
+        inputs: dict[str, Tensor | float] = {
+            "number": 2.0,
+            "seeds": torch.tensor([1.0, 2.0, 3.0]),
+            "samples": context.rollout.reward,
+        }
         for turn in (1, 2):
             yield fp3o.Turn(1, turn, two, weight=weight, loss=look, critic_loss=look_at_values, inputs=inputs)
 
@@ -122,6 +126,8 @@ def test_what_a_loss_sees(action: str, recurrent: bool) -> None:
         inside = (batch.ratio - 1).abs() < batch.clip_range
         assert torch.allclose(batch.surrogate[inside], unclipped[inside])
         if action == "gaussian":
+            assert batch.std is not None
+            assert batch.old_std is not None
             new = torch.distributions.Normal(batch.location, batch.std)
             old = torch.distributions.Normal(batch.old_location, batch.old_std)
             assert torch.allclose(old.log_prob(batch.action).sum(-1), batch.old_log_prob, atol=1e-5)
@@ -246,7 +252,7 @@ def whole(batch: fp3o.ActorBatch) -> Tensor:
 
 
 def failing(batch: fp3o.ActorBatch) -> Tensor:
-    return batch.nothing  # type: ignore[attr-defined, no-any-return]
+    return batch.nothing  # type: ignore[attr-defined]
 
 
 def defaults(batch: fp3o.ActorBatch, beta: float = 1.0) -> Tensor:

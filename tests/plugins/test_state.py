@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -87,7 +88,7 @@ def test_the_penalty_adapts_in_each_seed() -> None:
     """A small target makes its weight grow, a large one lets it fall; seeds do not mix."""
     load_file(PENALTY)
     for target, factor in ((1e-6, 2.0), (10.0, 0.5)):
-        kind = settings_of("penalty")
+        kind: Any = settings_of("penalty")
         plain = with_settings(SETTINGS, total_steps=96)
         settings = kind(**{k: v for k, v in vars(plain).items() if k in kind.__dataclass_fields__}, kl_target=target)
         learner = make_learner("penalty", "partial", settings, (0, 1))
