@@ -44,7 +44,7 @@ def check_picture(out: Path | None) -> None:
     if out.suffix not in (".png", ".pdf", ".svg"):
         raise UserError(f"--out {out}: allowed: a name that ends with .png, .pdf or .svg")
     if find_spec("matplotlib") is None:
-        raise UserError("--out needs Matplotlib: pip install 'fp3o[figures]'; allowed: no --out, for a plot in text")
+        raise UserError("--out needs Matplotlib: pip install matplotlib; allowed: no --out, for a plot in text")
 
 
 def bands(found: Sequence[Chosen]) -> dict[str, Band]:

@@ -111,7 +111,7 @@ def test_a_picture(call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
     monkeypatch.setattr(plotting, "find_spec", lambda name: None)
     code, text = call("plot", "usual", "--out", "again.png")
-    assert (code, "pip install 'fp3o[figures]'" in text) == (2, True)
+    assert (code, "pip install matplotlib" in text) == (2, True)
     assert importlib.util.find_spec("matplotlib") is not None
 
 
