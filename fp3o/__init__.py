@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fp3o.algorithms.turns import Context, Turn
+    from fp3o.algorithms.turns import ActorBatch, Context, CriticBatch, Rollout, Turn
     from fp3o.api.run import Run, Table, play, runs
     from fp3o.api.team import Team
     from fp3o.api.training import train
@@ -19,18 +19,24 @@ if TYPE_CHECKING:
     from fp3o.errors import UserError
     from fp3o.registry import Setting
     from fp3o.training.callbacks import Callback
+    from fp3o.training.callbacks.stopping import StopAtReturn, StopWithoutProgress
     from fp3o.training.callbacks.tensorboard import TensorBoard
     from fp3o.training.callbacks.wandb import WeightsAndBiases
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ActorBatch",
     "BatchEnv",
     "Callback",
     "Context",
+    "CriticBatch",
     "Episode",
+    "Rollout",
     "Run",
     "Setting",
+    "StopAtReturn",
+    "StopWithoutProgress",
     "Table",
     "Team",
     "TensorBoard",
@@ -46,12 +52,17 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ActorBatch": "fp3o.algorithms.turns",
     "BatchEnv": "fp3o.envs.interface",
     "Callback": "fp3o.training.callbacks",
     "Context": "fp3o.algorithms.turns",
+    "CriticBatch": "fp3o.algorithms.turns",
     "Episode": "fp3o.envs.interface",
+    "Rollout": "fp3o.algorithms.turns",
     "Run": "fp3o.api.run",
     "Setting": "fp3o.registry",
+    "StopAtReturn": "fp3o.training.callbacks.stopping",
+    "StopWithoutProgress": "fp3o.training.callbacks.stopping",
     "Table": "fp3o.api.run",
     "Team": "fp3o.api.team",
     "TensorBoard": "fp3o.training.callbacks.tensorboard",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 
 
 class UserError(ValueError):
@@ -10,9 +11,11 @@ class UserError(ValueError):
 
 
 def unknown(kind: str, name: object, allowed: Iterable[object], where: str = "") -> UserError:
-    """`unknown(…)` reads: unknown task 'ant' in mamujoco/…; allowed: ant-2x4, …"""
-    place = f" in {where}" if where else ""
-    return UserError(f"unknown {kind} {str(name)!r}{place}; allowed: {', '.join(str(a) for a in allowed)}")
+    """`unknown(…)` reads: unknown task 'ant' in mamujoco/…; allowed: ant-2x4, …; and asks about a name much like it."""
+    place, names = f" in {where}" if where else "", [str(a) for a in allowed]
+    meant = get_close_matches(str(name), names, 1)
+    hint = f"; did you mean {meant[0]}?" if meant else ""
+    return UserError(f"unknown {kind} {str(name)!r}{place}; allowed: {', '.join(names)}{hint}")
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

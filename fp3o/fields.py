@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from fp3o.errors import UserError
+from fp3o.schedules import FORMS, Schedule
 
 Scalar: TypeAlias = str | int | float | bool
 T = TypeVar("T")
@@ -65,6 +66,11 @@ class ReadWith:
     value: Scalar
 
 
+@dataclass(frozen=True)
+class MayVary:
+    """A number that may change during training: its value is then a schedule (fp3o/schedules.py), as text."""
+
+
 # --- Declarations ---------------------------------------------------------------------------------------------------
 
 
@@ -83,6 +89,7 @@ class Declared:
     follows: Follows | None = None
     added_later: AddedLater | None = None
     read_with: ReadWith | None = None
+    may_vary: MayVary | None = None
 
     def is_read(self, values: Mapping[str, Any]) -> bool:
         """Whether it is read, given the values of all fields."""
@@ -94,7 +101,8 @@ class Declared:
         if self.choices:
             return " | ".join(self.choices)
         kind = {bool: "true | false", int: "whole number", float: "number", str: "text"}[self.type]
-        return f"{kind}, {self.bounds}" if self.bounds else kind
+        kind = f"{kind}, {self.bounds}" if self.bounds else kind
+        return f"{kind}, or {FORMS}" if self.may_vary else kind
 
     def parse(self, value: object, where: str) -> Scalar:
         """The value (from YAML, or text from the command line) converted to the field's type, within its bounds.
@@ -120,13 +128,24 @@ class Declared:
             if not isinstance(value, str):
                 raise wrong("text")
             return value
+        if self.may_vary and isinstance(value, str):
+            value = value.strip().removeprefix("constant ")
+            try:
+                schedule = Schedule.parse(value)
+            except ValueError:
+                raise wrong(f"a number, {FORMS}") from None
+            if schedule is not None:
+                self.check(schedule.first, where)
+                self.check(schedule.last, where)
+                return str(schedule)
         whole = self.type is int
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
             raise wrong("a whole number" if whole else "a number")
         try:
             number = float(value)
         except ValueError:
-            raise wrong("a whole number" if whole else "a number") from None
+            allowed = f"a number, {FORMS}" if self.may_vary else "a number"
+            raise wrong("a whole number" if whole else allowed) from None
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
@@ -175,6 +194,7 @@ def _declared(name: str, hint: Any, default: object) -> Declared:
         _first(annotations, Follows),
         _first(annotations, AddedLater),
         _first(annotations, ReadWith),
+        _first(annotations, MayVary),
     )
 
 
@@ -185,7 +205,7 @@ def _first(annotations: tuple[object, ...], kind: type[T]) -> T | None:
 def meanings(kind: type[Any]) -> Mapping[str, str]:
     """By field name, the string below the field in the source: its meaning and where its value comes from."""
     texts: dict[str, str] = {}
-    for parent in reversed([c for c in kind.__mro__ if c is not object]):
+    for parent in reversed([c for c in kind.__mro__ if c not in (object, tuple)]):
         definition = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
         assert isinstance(definition, ast.ClassDef)
         for statement, follower in zip(definition.body, definition.body[1:], strict=False):
@@ -197,6 +217,13 @@ def meanings(kind: type[Any]) -> Mapping[str, str]:
             ):
                 texts[statement.target.id] = " ".join(str(follower.value.value).split())
     return texts
+
+
+def explained(kind: type[T]) -> type[T]:
+    """A named tuple whose fields have these strings for documentation: `help` shows them."""
+    for name, text in meanings(kind).items():
+        getattr(kind, name).__doc__ = text
+    return kind
 
 
 # --- Values ---------------------------------------------------------------------------------------------------------

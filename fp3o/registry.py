@@ -50,6 +50,9 @@ class Algorithm:
     """… and what those of a plug-in are; others have it in the source."""
     critic_input: Literal["state", "observation"] = "state"
     """What each agent's critic sees: the environment's state, or the agent's own observation."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """What it keeps from one iteration to the next, as of the first: numbers, lists, or functions of the number of
+    agents that return them; for each seed."""
     check: Callable[[Any, str, int], str] | None = None
     """Given settings, sharing and number of agents (0: not known yet), why they do not fit; "" if they do."""
     file: str = ""

@@ -452,6 +452,8 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         "save",
         "pull",
         "merge",
+        "pack",
+        "unpack",
         "prune",
         "render",
     ):

@@ -1,11 +1,12 @@
-"""Is anything lost when processes die? SIGKILL at random moments of training, save, merge and sweep; one JSON line.
+"""Is anything lost when processes die? SIGKILL at random moments of training, save, merge, unpack and sweep; one
+JSON line.
 
 Every round plays one command in a fresh place until it ends by itself, killing it at a random moment of its life a few
 times before. After every kill each run that was complete before it must still be there, byte for byte; after every
 round all runs must equal those of a round that nobody disturbed (of run.json, what repeats), and what was saved must
 come back into a clone. "differing" counts bytes' files, "lost" runs. Exit code 1 unless both are 0.
 
-    python benchmarks/faults/kills.py --kills 200                      # all four, in a checkout
+    python benchmarks/faults/kills.py --kills 200                      # all five, in a checkout
     python benchmarks/faults/kills.py --kills 20 --what training       # seconds
 """
 
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,8 +31,9 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from fp3o import cli
-from fp3o.runs import records
+from fp3o.runs import layout, records
 from fp3o.training import loop
+from fp3o.workflow import packing  # noqa: F401 - here, so that forked commands need not import it
 
 ROOT = Path(__file__).resolve().parents[2]
 CELLS = ("matrix/two-step/partial/fp3o", "matrix/two-step/full/happo")
@@ -45,11 +48,8 @@ Files = dict[str, Any]
 def run_files(folder: Path) -> dict[Path, Files]:
     """The files of every complete run below a folder; of run.json what must repeat."""
     found: dict[Path, Files] = {}
-    for document in sorted(folder.rglob(records.RUN)):
-        run = document.parent
-        if "scratch" in run.relative_to(folder).parts:
-            continue
-        content: Files = records.without_volatile(records.read_run(document))
+    for run in layout.finished_runs(folder):
+        content: Files = records.without_volatile(records.read_run(run / records.RUN))
         content.pop("git")  # Somebody may commit meanwhile.
         names = content["sha256"]
         # A file that is gone counts as different, not as an end of the measurement.
@@ -101,20 +101,32 @@ class Training(Scenario):
         child = os.fork()
         if child:
             return child
-        code = 99
+        code = 1
         try:
             os.setsid()
             output = os.open(self.log(place), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(output, 1)
             os.dup2(output, 2)
             loop.SECONDS_BETWEEN_SAVES = 0.0
-            settings = [f"--set={name}={value}" for name, value in TINY.items()]
-            more = ["--seeds", "0-1", "--out", str(place / "runs"), "--device", "cpu", "--path", "eager", *settings]
-            cli.main(["train", CELLS[0], *more])
+            os.chdir(place)
+            self.begin()
+            cli.main(self.arguments(place))
         except SystemExit as left:
             code = int(left.code or 0)
+        except BaseException:
+            traceback.print_exc()
         finally:
+            sys.stderr.flush()
             os._exit(code)
+
+    def begin(self) -> None:
+        """What the process does before the command."""
+
+    def arguments(self, place: Path) -> Sequence[str]:
+        """The command line after `fp3o`."""
+        settings = [f"--set={name}={value}" for name, value in TINY.items()]
+        more = ("--seeds", "0-1", "--out", str(place / "runs"), "--device", "cpu", "--path", "eager", *settings)
+        return ("train", CELLS[0], *more)
 
     def results(self, place: Path) -> dict[Path, Files]:
         return run_files(place / "runs")
@@ -226,8 +238,43 @@ class Merge(Save):
         return super().after_round(place)
 
 
-def _call(command: Sequence[str], place: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": str(place), "DVC_NO_ANALYTICS": "1"}
+class Unpack(Training):
+    """`fp3o unpack` of finished runs into an empty folder; nothing may be there in part."""
+
+    def prepare(self, place: Path) -> None:
+        place.mkdir()
+        suite = {
+            "title": "Small",
+            "seeds": "0-3",
+            "overrides": [{"cells": "matrix/*", "set": TINY}],
+            "artefacts": {"table-matrix": {"kind": "table", "cells": list(CELLS)}},
+        }
+        (place / "small.yaml").write_text(json.dumps(suite))
+        pack = self.folder / "runs.tar"
+        if not pack.exists():
+            first = self.folder / "first"
+            shutil.copytree(place, first)
+            for cell in CELLS:
+                more = ("--seeds", "0-3", "--suite", "small.yaml", "--device", "cpu", "--path", "eager")
+                _call([sys.executable, "-m", "fp3o", "train", cell, *more], first, ROOT)
+            _call([sys.executable, "-m", "fp3o", "pack", str(pack), "--suite", "small.yaml"], first, ROOT)
+
+    def arguments(self, place: Path) -> Sequence[str]:
+        return ("unpack", str(self.folder / "runs.tar"), "--suite", "small.yaml")
+
+    def results(self, place: Path) -> dict[Path, Files]:
+        runs = place / "results" / "small" / "runs"
+        # A folder that is in a run's place counts as a run, whatever it lacks.
+        half = [path for path in runs.glob("*/*/*/*/*/seed-*") if not (path / records.RUN).is_file()]
+        return run_files(runs) | {path.relative_to(runs): {records.RUN: None} for path in half}
+
+    def after_round(self, place: Path) -> int:
+        return len(list((place / "results").rglob(".*")))  # Nothing of the killed ones stays.
+
+
+def _call(command: Sequence[str], place: Path, code: Path | None = None) -> None:
+    """code: the checkout whose package is used; default: the place itself."""
+    environment = os.environ | {"PYTHONPATH": str(code or place), "DVC_NO_ANALYTICS": "1"}
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
@@ -309,7 +356,13 @@ def measure(scenario: Scenario, kills: int, draw: random.Random) -> dict[str, An
     }
 
 
-SCENARIOS: dict[str, Callable[[Path], Scenario]] = {"training": Training, "save": Save, "merge": Merge, "sweep": Sweep}
+SCENARIOS: dict[str, Callable[[Path], Scenario]] = {
+    "training": Training,
+    "save": Save,
+    "merge": Merge,
+    "unpack": Unpack,
+    "sweep": Sweep,
+}
 
 
 def main() -> None:

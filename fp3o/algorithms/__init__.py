@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fp3o.algorithms.turns import Context, Turn
 
 # What algorithms are made of; all other modules here are algorithms.
-PARTS = ("advantage", "objective", "turn_checks", "turns")
+PARTS = ("advantage", "objective", "own_loss", "turn_checks", "turns")
 
 for _module in pkgutil.iter_modules(__path__):
     if _module.name not in PARTS:

@@ -5,6 +5,8 @@ A ratio is r(π^i) = π^i / π^i_k, with π_k the policy that collected the roll
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -96,7 +98,8 @@ def huber(error: Tensor, delta: float) -> Tensor:
     return torch.where(size <= delta, 0.5 * error**2, delta * (size - 0.5 * delta))
 
 
-def value_loss(value: Tensor, old: Tensor, target: Tensor, epsilon: float, delta: float) -> Tensor:
+def value_loss(value: Tensor, old: Tensor, target: Tensor, epsilon: Tensor | float, delta: float) -> Tensor:
     """PPO's clipped value loss per sample: the larger Huber loss of V and of V clipped to within ±ε of `old`."""
-    near = old + (value - old).clamp(-epsilon, epsilon)
+    bound: Any = epsilon  # a number or a tensor: torch's stubs of clamp know no mixture
+    near = old + (value - old).clamp(-bound, bound)
     return torch.max(huber(target - value, delta), huber(target - near, delta))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from fp3o.algorithms.own_loss import plain_function
 from fp3o.algorithms.turns import Context, Turn
 from fp3o.errors import UserError
 from fp3o.registry import failure
@@ -42,7 +43,8 @@ def checked(name: str, turns: Callable[[Context], Iterator[Turn]], context: Cont
             said = failure(error, source_file(turns))
             raise UserError(f"algorithm {name} fails before its turn {number}: {said}") from error
         _check(f"algorithm {name}, turn {number}", turn, context)
-        yield turn
+        # Copied: it may hold state that the algorithm changes before the records are written.
+        yield turn._replace(records={key: value.clone() for key, value in turn.records.items()})
     if number == 1:
         raise UserError(f"algorithm {name} yields no turn; allowed: one or more per iteration")
 
@@ -56,10 +58,17 @@ def _check(where: str, turn: object, context: Context) -> None:
     for field, allowed in CHOICES.items():
         if (chosen := getattr(turn, field)) not in allowed:
             raise UserError(f"{where}: {field} = {chosen!r} is not allowed; allowed: {', '.join(allowed)}")
+    for field in ("loss", "critic_loss"):
+        plain_function(getattr(turn, field), f"{where}: {field}")
     sizes = dict(zip("RTNA", context.advantage.shape, strict=True))
     sizes["K"] = sizes["A"] if turn.agents is None or turn.agents.dim() != 2 else turn.agents.shape[1]
     named = {field: (getattr(turn, field), axes) for field, axes in AXES.items()}
     named |= {f"records[{key!r}]": (value, "R") for key, value in turn.records.items()}
+    named |= {
+        f"inputs[{key!r}]": (value, "RTNA" if isinstance(value, Tensor) and value.dim() > 1 else "R")
+        for key, value in turn.inputs.items()
+        if not isinstance(value, (int, float))
+    }
     for field, (value, axes) in named.items():
         if value is None:
             continue
@@ -71,7 +80,7 @@ def _check(where: str, turn: object, context: Context) -> None:
             raise UserError(f"{where}: {field} holds {value.dtype}; allowed: torch.bool")
         if field == "agents" and (value.dtype != torch.int64 or not _within(value, sizes["A"])):
             raise UserError(f"{where}: agents holds {value.dtype}; allowed: torch.int64, 0 … {sizes['A'] - 1}")
-        if field in ("weight", "advantage", "returns", "clip_range") and not _sound(value, context):
+        if field.startswith(("weight", "advantage", "returns", "clip_range", "inputs")) and not _sound(value, context):
             raise UserError(f"{where}: {field} has values that are not finite (NaN or infinity)")
 
 
@@ -93,4 +102,4 @@ def _sound(value: Tensor, context: Context) -> bool:
 
 def _finite(value: Tensor) -> Tensor:
     """Which replicas of a tensor [R, …] are wholly finite: [R], bool."""
-    return torch.isfinite(value).flatten(1).all(1)
+    return torch.isfinite(value).reshape(len(value), -1).all(1)

@@ -85,7 +85,8 @@ class Run:
 
     @property
     def status(self) -> str:
-        """ "finished", or "diverged": a number was not finite, and the run ended there."""
+        """ "finished"; "stopped": a callback ended it before the budget was spent; "diverged": a number was not finite,
+        and the run ended there."""
         return str(self._document["status"])
 
     @cached_property
@@ -162,17 +163,18 @@ class Run:
 
 
 def runs(root: str | Path, cell: str = "*", *, trust: bool = False) -> list[Run]:
-    """The finished runs below a folder: `results/<suite>`, or the `out` of training; by cell, digest and seed.
+    """The finished runs anywhere below a folder; by cell, digest and seed. UserError if there are none.
 
     cell: a pattern such as "mamujoco/*/full/*", in which * stands for any text. trust: as for `Run`.
     """
     folder = Path(root)
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}")
-    if (folder / "runs").is_dir():
-        folder /= "runs"
+    places = layout.runs_below(folder)
+    if not places:
+        raise UserError(f"there is no finished run below {folder}")
     found = []
-    for place in layout.finished_runs(folder):
+    for place in places:
         expected = layout.RunId.at(place.absolute())
         if fnmatchcase(expected.cell, cell):
             found.append((expected, place))

@@ -17,12 +17,16 @@ from tyro.extras import subcommand_cli_from_dict
 from fp3o.cli.arguments import load_imports
 from fp3o.cli.check_smac import check_smac
 from fp3o.cli.checks import check_algorithm, check_env, doctor
+from fp3o.cli.compare import compare
 from fp3o.cli.continue_ import continue_
 from fp3o.cli.evaluate import evaluate
 from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
+from fp3o.cli.main_memory import full_memory
 from fp3o.cli.next_ import next_
 from fp3o.cli.output import guarded_output
+from fp3o.cli.packs import pack, unpack
+from fp3o.cli.plot import plot
 from fp3o.cli.render import render
 from fp3o.cli.robustness import robustness
 from fp3o.cli.show import show
@@ -41,6 +45,8 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "train": train,
     "continue": continue_,
     "evaluate": evaluate,
+    "compare": compare,
+    "plot": plot,
     "render": render,
     "show": show,
     "list": list_names,
@@ -57,6 +63,8 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "save": save,
     "pull": pull,
     "merge": merge,
+    "pack": pack,
+    "unpack": unpack,
     "prune": prune,
 }
 WORKS = (["train"], ["continue"])
@@ -86,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         resume = f"resume with: {shlex.join(['fp3o', *given])}"
         if code is not None:
             print(f"fp3o: {error}\n{resume}", file=sys.stderr)
-        elif full := full_gpu(error):
+        elif full := full_gpu(error) or full_memory(error):
             print(f"fp3o: {full}\n{resume}", file=sys.stderr)
             code = 2
         elif trouble := disk_trouble(error):

@@ -7,7 +7,7 @@ import sys
 
 from fp3o.errors import causes
 
-# CUDA and its libraries take memory beside that of torch's tensors, and their errors are plain RuntimeErrors.
+# CUDA and its libraries take memory besides that of torch's tensors, and their errors are plain RuntimeErrors.
 _SAID = re.compile(r"CUDA\b.*out of memory|CU\w+_STATUS_ALLOC_FAILED")
 # As torch says it: "GPU 0 has a total capacity of 139.80 GiB of which 1.50 GiB is free."
 _CAPACITY = re.compile(r"total capacity of ([\d.]+ \w+) of which ([\d.]+ \w+) is free")

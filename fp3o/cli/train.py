@@ -62,7 +62,7 @@ class Computing:
 
 @dataclass(frozen=True)
 class Watching:
-    """What is recorded beside the run's own files."""
+    """What is recorded besides the run's own files."""
 
     tensorboard: Annotated[
         bool, arg(help="Also write TensorBoard events below scratch/ (needs the tensorboard package).")

@@ -29,13 +29,15 @@ def algorithm(
     colour: str = "",
     settings: Mapping[str, Scalar | Setting] | type[Any] | None = None,
     critic_input: Literal["state", "observation"] = "state",
+    state: Mapping[str, Any] | None = None,
     check: Callable[[Any, str, int], str] | None = None,
 ) -> Callable[[Turns], Turns]:
     """Make a generator of turns an algorithm: `@fp3o.algorithm("shy")` above `def shy(context): yield fp3o.Turn(5)`.
 
     name: as in cells; small letters, digits and '_'. title, colour (#rrggbb): in tables and figures. settings: values
     of settings that exist, and new ones of its own (`fp3o.Setting`); or a dataclass of those (see fp3o/fields.py).
-    critic_input: what each agent's critic sees.
+    critic_input: what each agent's critic sees. state: what `context.state` holds before training, for every seed:
+    numbers, lists, or functions of the number of agents that return one.
     check: a function of settings, sharing and number of agents (0: not known yet) that says why they do not fit, or "".
     """
 
@@ -55,7 +57,7 @@ def algorithm(
         plugins = sum(bool(one.file) for one in ALGORITHMS.values())
         chosen = colour or (known.colour if known else COLOURS[plugins % len(COLOURS)])
         ALGORITHMS[name] = Algorithm(
-            turns, title or name.upper(), chosen, values, own, meanings, critic_input, check, file, digest
+            turns, title or name.upper(), chosen, values, own, meanings, critic_input, state or {}, check, file, digest
         )
         return turns
 

@@ -180,7 +180,9 @@ def _follow(cell: Cell, values: dict[str, Scalar], sources: dict[str, str]) -> N
         follows = field.follows
         if follows is not None and key not in values:
             led = values.get(follows.leader, fields[follows.leader].default)
-            assert isinstance(led, (int, float))
+            if not isinstance(led, (int, float)):
+                why = f"{key} follows {follows.leader}, which is {led!r}"
+                raise UserError(f"{cell.id}: {why}; allowed: a value for {key} as well")
             values[key] = field.type(led * follows.share)
             sources[key] = f"follows {follows.leader}"
 

@@ -6,11 +6,13 @@ Imports neither torch nor an environment, so that resolving a thousand cells tak
 
 from __future__ import annotations
 
-from dataclasses import dataclass, make_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, make_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fp3o.fields import Bounds, Declared, declared
+from fp3o.fields import Bounds, Declared, MayVary, declared
 from fp3o.registry import algorithms
+from fp3o.schedules import Schedule
 
 FLOAT32 = 1e38  # Greatest magnitude: the networks compute in 32 bits.
 
@@ -34,21 +36,21 @@ class Settings:
     """Passes over the rollout per turn (paper: ppo epochs); FP3O: of the independent step."""
     minibatches: Annotated[int, Bounds(1, 1_000_000)] = 32
     """Minibatches per epoch (paper: num mini-batch)."""
-    clip: Annotated[float, Bounds(1e-06, 1)] = 0.2
+    clip: Annotated[float, Bounds(1e-06, 1), MayVary()] = 0.2
     """PPO clip ε, of the ratio and of the value (paper: ppo-clip)."""
     gamma: Annotated[float, Bounds(0, 1)] = 0.99
     """Discount γ."""
     gae_lambda: Annotated[float, Bounds(0, 1)] = 0.95
     """λ of generalised advantage estimation."""
-    actor_lr: Annotated[float, Bounds(0, FLOAT32)] = 1e-5
+    actor_lr: Annotated[float, Bounds(0, FLOAT32), MayVary()] = 1e-5
     """Adam step size of the actor."""
-    critic_lr: Annotated[float, Bounds(0, FLOAT32)] = 3e-4
+    critic_lr: Annotated[float, Bounds(0, FLOAT32), MayVary()] = 3e-4
     """Adam step size of the critic."""
     head_lr_scale: Literal["agents", "one"] = "agents"
     """Partial sharing: heads learn at n·lr (release, undisclosed in the paper) or lr. HAPPO and A2PO default to one."""
     adam_eps: Annotated[float, Bounds(1e-12, 1)] = 1e-5
     """Adam's ε (paper: optim eps)."""
-    entropy_coef: Annotated[float, Bounds(0, FLOAT32)] = 0.001
+    entropy_coef: Annotated[float, Bounds(0, FLOAT32), MayVary()] = 0.001
     """Weight of the entropy bonus."""
     gradient_clip: Annotated[float, Bounds(1e-06, FLOAT32)] = 10.0
     """Largest gradient norm, per trunk owner, trunk and its heads together (paper: max grad norm)."""
@@ -92,6 +94,19 @@ def with_own(base: type[Settings], *own: type[Any]) -> type[Any]:
     if (base, *own) not in _MADE:
         _MADE[base, *own] = make_dataclass(base.__name__, [], bases=(*own, base), frozen=True)
     return _MADE[base, *own]
+
+
+def schedules_of(settings: Settings) -> dict[str, Schedule]:
+    """The settings that change during training, by name."""
+    varying = [name for name, field in declared(type(settings)).items() if field.may_vary]
+    found = {name: Schedule.parse(getattr(settings, name)) for name in varying}
+    return {name: schedule for name, schedule in found.items() if schedule is not None}
+
+
+def at(settings: Settings, schedules: Mapping[str, Schedule], fraction: float) -> Settings:
+    """The settings when this fraction of the budget is spent: numbers in place of schedules."""
+    values: dict[str, Any] = {name: schedule.at(fraction) for name, schedule in schedules.items()}
+    return replace(settings, **values) if values else settings
 
 
 def every_field() -> dict[str, Declared]:

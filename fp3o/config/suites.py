@@ -16,7 +16,7 @@ from fp3o.config.catalogue import catalogue, data_root, variant_settings
 from fp3o.config.cells import Cell
 from fp3o.config.resolve import Plan, resolve
 from fp3o.config.saving import Saving
-from fp3o.config.seeds import SEED_BLOCK, parse_seeds
+from fp3o.config.seeds import SEED_BLOCK, parse_seeds, seeds_text
 from fp3o.config.tasks_schema import NAME
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError, unknown
@@ -113,6 +113,16 @@ class Suite:
         if cell_id not in self._runs:
             raise UserError(f"{cell_id} is not in suite {self.name}; allowed: the cells of {self.place}")
         return self._runs[cell_id]
+
+    def why_not_planned(self, cell_id: str, digest: str, seeds: Sequence[int]) -> str:
+        """Why these runs are not among those that the suite plans; "" if they are."""
+        if cell_id not in self._runs:
+            return f"suite {self.name} has no such cell"
+        plan, wanted = self._runs[cell_id]
+        if digest != plan.digest:
+            return f"other settings than suite {self.name} plans"
+        others = [seed for seed in seeds if seed not in wanted]
+        return f"suite {self.name} has seeds {seeds_text(wanted)}" if others else ""
 
     @cached_property
     def _runs(self) -> dict[str, tuple[Plan, tuple[int, ...]]]:

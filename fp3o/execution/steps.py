@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from fp3o.algorithms.turns import Rollout
 from fp3o.execution.compiler import compiled
@@ -18,7 +19,7 @@ from fp3o.learner.step import Stepper, StepStatistics, StepVariant, TurnAgents, 
 
 First = TypeVar("First")
 Second = TypeVar("Second")
-Tensors = TypeVar("Tensors", Rollout, TurnAgents)
+Tensors = TypeVar("Tensors")
 Step = Callable[[Tensor], StepStatistics]
 
 
@@ -95,12 +96,14 @@ class GraphSteps:
         members = turn.members
 
         def step(rows: Tensor) -> StepStatistics:
-            key = (variant, rows.shape, members.others is None)
+            own = tuple((name, x.shape) for name, x in turn.inputs.items())
+            key = (variant, rows.shape, members.others is None, own)
             if key not in self._graphs:
-                self._graphs[key] = self._capture(TurnData(rollout, samples, _clone(members)), variant, rows)
+                inputs = TurnData(rollout, samples, *_clone(turn[2:]))
+                self._graphs[key] = self._capture(inputs, variant, rows)
             captured = self._graphs[key]
             if captured.loaded is not members:
-                _copy_into(captured.members, members)
+                _copy_into(captured.turn[2:], turn[2:])
                 captured.loaded = members
             captured.rows.copy_(rows)
             captured.graph.replay()
@@ -125,23 +128,23 @@ class GraphSteps:
             stepper.totals.copy_(totals)
 
         graph, statistics = capture(step, undo)
-        return _Captured(graph, turn.members, own_rows, statistics)
+        return _Captured(graph, turn, own_rows, statistics)
 
 
 class _Captured:
-    def __init__(
-        self, graph: torch.cuda.CUDAGraph, members: TurnAgents, rows: Tensor, statistics: StepStatistics
-    ) -> None:
-        self.graph, self.members, self.rows, self.statistics = graph, members, rows, statistics
+    def __init__(self, graph: torch.cuda.CUDAGraph, turn: TurnData, rows: Tensor, statistics: StepStatistics) -> None:
+        self.graph, self.turn, self.rows, self.statistics = graph, turn, rows, statistics
         self.loaded: TurnAgents | None = None
-        """Whose values are in `members` now."""
+        """Whose turn's values are in `turn` now."""
 
 
 def _clone(tensors: Tensors) -> Tensors:
-    return tensors._replace(**{name: x.clone() for name, x in tensors._asdict().items() if x is not None})
+    """Copies of all tensors in nested tuples and dictionaries."""
+    copied: Tensors = pytree.tree_map_only(Tensor, torch.clone, tensors)
+    return copied
 
 
-def _copy_into(target: Rollout | TurnAgents, source: Rollout | TurnAgents) -> None:
-    for to, given in zip(target, source, strict=True):
+def _copy_into(target: object, source: object) -> None:
+    for to, given in zip(pytree.tree_leaves(target), pytree.tree_leaves(source), strict=True):
         if to is not None and given is not None:
             to.copy_(given)

@@ -28,12 +28,14 @@ class Moments(NamedTuple):
         return cls(zeros, zeros.clone(), zeros[..., 0].clone())
 
 
-def adam_(parameters: Tensor, gradient: Tensor, moments: Moments, rate: float, eps: float, rows: Tensor) -> None:
+def adam_(
+    parameters: Tensor, gradient: Tensor, moments: Moments, rate: Tensor | float, eps: float, rows: Tensor
+) -> None:
     """One Adam step, in place, for the rows [R, P] bool that learn; other rows and their moments do not change."""
     steps = moments.steps + 1
     first = moments.first.lerp(gradient, 1 - BETA1)
     second = moments.second * BETA2 + (1 - BETA2) * gradient * gradient
-    # 1 − βᵗ by expm1: accurate for small t and, unlike a power, with the same bits for a seed alone and beside others.
+    # 1 − βᵗ by expm1: accurate for small t and, unlike a power, with the same bits for a seed alone and in a stack.
     scale = -rate / torch.expm1(steps * math.log(BETA1))
     denominator = second.sqrt() / (-torch.expm1(steps * math.log(BETA2))).sqrt()[..., None] + eps
     learns = rows[..., None]

@@ -1,6 +1,6 @@
 """Random numbers of training: counter-based generators keyed by seed, purpose and time, so that no state is saved.
 
-Each replica has its own generator, so that a seed trained alone and beside others draws the same numbers.
+Each replica has its own generator, so that a seed trained alone and in a stack draws the same numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class Draws:
     """The random numbers of one iteration's update, for all replicas."""
 
     def __init__(self, seeds: Sequence[int], iteration: int, device: torch.device | str = "cpu") -> None:
-        self._seeds, self._iteration, self._device = seeds, iteration, device
+        self.iteration = iteration
+        self._seeds, self._device = seeds, device
         self._turns = [generator(seed, "turns", iteration) for seed in seeds]
         self._turn, self._minibatches = -1, self._turns
 
@@ -39,6 +40,6 @@ class Draws:
         """
         if turn != self._turn:
             self._turn = turn
-            self._minibatches = [generator(s, "minibatches", self._iteration, turn) for s in self._seeds]
+            self._minibatches = [generator(s, "minibatches", self.iteration, turn) for s in self._seeds]
         straight = np.broadcast_to(np.arange(units), (count, units))
         return torch.from_numpy(np.stack([g.permuted(straight, axis=1) for g in self._minibatches]))

@@ -40,10 +40,12 @@ class LearnerState(NamedTuple):
     normaliser: Normaliser
     running: Tensor
     """[R] bool: replicas that have not diverged, that is, whose numbers are all finite."""
+    own: dict[str, Tensor]
+    """What the algorithm keeps from one iteration to the next (`Context.state`), [R, …] each."""
 
     @classmethod
-    def fresh(cls, initial: Parameters, trunks: int, device: torch.device) -> LearnerState:
-        """The state before training: the given parameters, moments and normaliser zero."""
+    def fresh(cls, initial: Parameters, trunks: int, device: torch.device, own: Mapping[str, Tensor]) -> LearnerState:
+        """The state before training: the given parameters and own state, moments and normaliser zero."""
         replicas = initial.trunk.shape[0]
         parameters = Parameters(*(p.to(device).clone().requires_grad_() for p in initial))
         return cls(
@@ -51,6 +53,7 @@ class LearnerState(NamedTuple):
             Optimiser(*(Moments.fresh(p) for p in parameters)),
             Normaliser(*(x.to(device) for x in Normaliser.fresh(replicas, trunks))),
             torch.ones(replicas, dtype=torch.bool, device=device),
+            {name: x.to(device).clone() for name, x in own.items()},
         )
 
     def policy(self, place: int) -> dict[str, Tensor]:
@@ -61,11 +64,12 @@ class LearnerState(NamedTuple):
 
 
 def named(tree: Any, name: str = "") -> dict[str, Tensor]:
-    """The tensors of nested named tuples by dotted name, such as `moments.trunk.first` (also the names on disk)."""
+    """The tensors of nested named tuples and dictionaries by dotted name, such as `moments.trunk.first`: also their
+    names on disk."""
     if isinstance(tree, Tensor):
         return {name: tree}
     tensors: dict[str, Tensor] = {}
-    for field, part in tree._asdict().items():
+    for field, part in (tree if isinstance(tree, dict) else tree._asdict()).items():
         tensors |= named(part, f"{name}.{field}" if name else field)
     return tensors
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from fp3o.algorithms.objective import clip, clipped, clipped_product, coppo_joint, product_of, value_loss
-from fp3o.algorithms.turns import Rollout
+from fp3o.algorithms.own_loss import Loss, own_loss
+from fp3o.algorithms.turns import ActorBatch, CriticBatch, Rollout
 from fp3o.config.settings import Settings
 from fp3o.learner.optimiser import adam_, clip_factor, squared_norm
 from fp3o.learner.samples import pick, pick_available, pick_first, unpack, unpack_targets
 from fp3o.learner.state import LearnerState, Parameters
-from fp3o.networks.actor import Actor, Owners
+from fp3o.networks.actor import Actor, Distribution, Owners
 from fp3o.networks.critic import Critic
 from fp3o.networks.sharing import Sharing
 from fp3o.networks.stacked import collect
@@ -37,6 +38,8 @@ class TurnAgents(NamedTuple):
     clip_range: Tensor  # [R, K] PPO's ε
     others: Tensor | None  # [R, K, K] bool, see `Turn.others`
     used: Tensor | None  # [R, K, 1, 1, d] float: 1 for action dimensions that exist; None: all do
+    varying: dict[str, Tensor] = {}  # noqa: RUF012 (never changed)
+    """Settings with a schedule, one number each: they are inputs of programs, in which all others are constants."""
 
 
 class TurnData(NamedTuple):
@@ -45,6 +48,10 @@ class TurnData(NamedTuple):
     rollout: Rollout
     samples: Tensor  # [R·T·N·A, fields] packed `Samples`
     members: TurnAgents
+    inputs: dict[str, Tensor] = {}  # noqa: RUF012 (never changed)
+    """For losses of plug-ins: `Turn.inputs`, [R, 1, 1, 1] or [R, T, N, A] each."""
+    old_std: Tensor | None = None
+    """[R, K, 1, 1, d] σ of π_k, where a loss reads it."""
 
 
 class LossWeights(NamedTuple):
@@ -99,6 +106,9 @@ class StepVariant(NamedTuple):
     learn: Literal["both", "actor", "critic"]
     in_order: bool
     """Whether the turn's agents are 0 … A − 1; if each has a row of its own, no parameters need to be gathered."""
+    loss: Loss | None = None
+    critic_loss: Loss | None = None
+    """The losses of `Turn`, see `plain_function`."""
 
 
 class Steps(Protocol):
@@ -115,18 +125,25 @@ class Stepper:
     """Takes gradient steps, which change its `LearnerState` in place."""
 
     def __init__(
-        self, actor: Actor, critic: Critic, settings: Settings, initial: Parameters, device: torch.device
+        self,
+        actor: Actor,
+        critic: Critic,
+        settings: Settings,
+        initial: Parameters,
+        device: torch.device,
+        own: Mapping[str, Tensor],
     ) -> None:
+        """own: initial values of the algorithm's own state."""
         self.actor, self.critic, self.settings, self.device = actor, critic, settings, device
         sharing = actor.sharing
         replicas = initial.trunk.shape[0]
-        self.state = LearnerState.fresh(initial, sharing.trunks, device)
-        self.parameters, self.moments, self.normaliser, self.running = self.state
+        self.state = LearnerState.fresh(initial, sharing.trunks, device, own)
+        self.parameters, self.moments, self.normaliser, self.running, _ = self.state
         one_hot = torch.nn.functional.one_hot(torch.tensor(sharing.trunk_of_head), sharing.trunks)
         self.head_trunk = one_hot.float().to(device)  # [heads, trunks]
         # Partial sharing: heads learn at n·lr in the release. With one head per trunk the factor is 1.
-        scale = float(one_hot.sum(0).max()) if settings.head_lr_scale == "agents" else 1.0
-        self.head_lr = settings.actor_lr * scale
+        self.head_scale = float(one_hot.sum(0).max()) if settings.head_lr_scale == "agents" else 1.0
+        self.head_lr = settings.actor_lr * self.head_scale
         self._identity_trunk = sharing.trunk == tuple(range(sharing.agents))
         self._identity_head = sharing.head == tuple(range(sharing.agents))
         # Sums over the steps of a replica: the statistics, then the number of steps of its actor and of its critic.
@@ -198,23 +215,48 @@ class Stepper:
             none, *pieces = (torch.zeros_like(weights.policy) for _ in range(5))
             return none.sum(), *pieces
         sample, epsilon = unpack(turn.samples, rows), members.clip_range[:, :, None, None]
-        distribution, _ = self.actor.distribution(
-            self.actor.layers(actor),
-            pick(rollout.observation, rows),
-            pick_available(rollout.available, rows),
-            pick_first(rollout.hidden_actor, rows),
-            sample.keep,
-        )
-        log_prob = self.actor.log_prob(distribution, pick(rollout.action, rows), members.used)
+        observation, available = pick(rollout.observation, rows), pick_available(rollout.available, rows)
+        hidden = pick_first(rollout.hidden_actor, rows)
+        distribution, _ = self.actor.distribution(self.actor.layers(actor), observation, available, hidden, sample.keep)
+        action = pick(rollout.action, rows)
+        log_prob = self.actor.log_prob(distribution, action, members.used)
         log_ratio = log_prob - sample.log_prob
-        surrogate = _surrogate(variant, log_ratio, sample.weight, sample.advantage, members.others, epsilon)
+        weight = _factor(variant, log_ratio, sample.weight, members.others)
+        surrogate = _surrogate(variant, log_ratio, weight, sample.advantage, members.others, epsilon)
         alive = sample.alive * weights.policy[:, :, None, None]
+        entropies = self.actor.entropy(distribution, members.used)
+        if variant.loss is not None:
+            old = Distribution(pick(rollout.location, rows), turn.old_std)
+            batch = ActorBatch(
+                log_prob=log_prob,
+                ratio=log_ratio.exp(),
+                location=distribution.location,
+                std=distribution.std,
+                entropy=entropies,
+                kl=self.actor.kl(distribution, old, members.used),
+                surrogate=surrogate,
+                old_log_prob=sample.log_prob,
+                old_location=old.location,
+                old_std=None if old.std is None else old.std.expand_as(old.location),
+                advantage=sample.advantage,
+                weight=weight,
+                clip_range=epsilon,
+                old_value=sample.value,
+                returns=sample.returns,
+                alive=sample.alive,
+                observation=observation,
+                action=action,
+                available=available,
+                inputs=_inputs(turn, rows),
+            )
+            surrogate = -own_loss(variant.loss, batch, log_prob)
         policy = -(alive * surrogate).flatten(2).sum(-1)
-        entropy = (alive * self.actor.entropy(distribution, members.used)).flatten(2).sum(-1)
+        entropy = (alive * entropies).flatten(2).sum(-1)
         ratio = log_ratio.detach().exp()
         mean_ratio = weights.sample * ratio.flatten(2).sum(-1)
         outside = weights.sample * ((ratio - 1).abs() > epsilon).float().flatten(2).sum(-1)
-        loss = (policy - self.settings.entropy_coef * entropy).sum()
+        coefficient = members.varying.get("entropy_coef", self.settings.entropy_coef)
+        loss = (policy - coefficient * entropy).sum()
         return loss, policy.detach(), entropy.detach(), mean_ratio, outside
 
     def critic_loss(
@@ -225,10 +267,15 @@ class Stepper:
             zeros = torch.zeros_like(weights.value)
             return zeros.sum(), zeros
         rollout, sample = turn.rollout, unpack(turn.samples, rows)
-        hidden = pick_first(rollout.hidden_critic, rows)
-        predicted, _ = self.critic.value(self.critic.layers(critic), pick(rollout.state, rows), hidden, sample.keep)
+        hidden, state = pick_first(rollout.hidden_critic, rows), pick(rollout.state, rows)
+        predicted, _ = self.critic.value(self.critic.layers(critic), state, hidden, sample.keep)
         target = (sample.returns - weights.mean[:, :, None, None]) / weights.std[:, :, None, None]
-        error = value_loss(predicted, sample.value, target, self.settings.clip, self.settings.huber_delta)
+        epsilon = turn.members.varying.get("clip", self.settings.clip)
+        error = value_loss(predicted, sample.value, target, epsilon, self.settings.huber_delta)
+        if variant.critic_loss is not None:
+            inputs = _inputs(turn, rows)
+            batch = CriticBatch(predicted, error, sample.value, target, sample.returns, sample.alive, state, inputs)
+            error = own_loss(variant.critic_loss, batch, predicted)
         value = weights.value * error.flatten(2).sum(-1)
         return value.sum(), value.detach()
 
@@ -237,6 +284,10 @@ class Stepper:
         """Clip gradient norms per trunk owner and take an Adam step, except in replicas with numbers that are not
         finite: they have diverged and no longer change."""
         settings, eps = self.settings, self.settings.adam_eps
+        varying = members.varying
+        actor_lr = varying.get("actor_lr", settings.actor_lr)
+        head_lr = varying["actor_lr"] * self.head_scale if "actor_lr" in varying else self.head_lr
+        critic_lr = varying.get("critic_lr", settings.critic_lr)
         trunk, head, gradient = actor.trunk, actor.head, critic.gradient
         # Summed over a trunk's heads without a matrix product, whose rounding depends on the number of replicas.
         of_heads = (squared_norm(head)[..., None] * self.head_trunk).sum(1)
@@ -251,11 +302,11 @@ class Stepper:
             factor = clip_factor(actor_norm, settings.gradient_clip)
             head_factor = (factor[:, None] * self.head_trunk).sum(-1)
             head_rows = members.head_rows & self.running[:, None]
-            adam_(self.parameters.trunk, trunk * factor[..., None], self.moments.trunk, settings.actor_lr, eps, rows)
-            adam_(self.parameters.head, head * head_factor[..., None], self.moments.head, self.head_lr, eps, head_rows)
+            adam_(self.parameters.trunk, trunk * factor[..., None], self.moments.trunk, actor_lr, eps, rows)
+            adam_(self.parameters.head, head * head_factor[..., None], self.moments.head, head_lr, eps, head_rows)
         if variant.learn != "actor":
             gradient = gradient * clip_factor(critic_norm, settings.gradient_clip)[..., None]
-            adam_(self.parameters.critic, gradient, self.moments.critic, settings.critic_lr, eps, rows)
+            adam_(self.parameters.critic, gradient, self.moments.critic, critic_lr, eps, rows)
         parts = torch.stack((took & (variant.learn != "critic"), took & (variant.learn != "actor")), 1)
         self.totals.add_(torch.where(took[:, None], torch.cat((columns, parts.float()), 1), 0.0))
         return statistics
@@ -354,15 +405,25 @@ def turn_agents(
     )
 
 
+def _inputs(turn: TurnData, rows: Tensor) -> dict[str, Tensor]:
+    """`Turn.inputs` of the samples at `rows`: [R, 1, 1, 1] stay, [R, T, N, A] → [R, K, units, L]."""
+    whole = turn.rollout.log_prob.shape
+    return {name: pick(x[..., None], rows)[..., 0] if x.shape == whole else x for name, x in turn.inputs.items()}
+
+
+def _factor(variant: StepVariant, log_ratio: Tensor, weight: Tensor, others: Tensor | None) -> Tensor:
+    """The factor on the advantage."""
+    if others is None or variant.clip == "joint":
+        return weight
+    weight = product_of(log_ratio.detach(), others)
+    return weight if variant.clip_others is None else clip(weight, variant.clip_others)
+
+
 def _surrogate(
     variant: StepVariant, log_ratio: Tensor, weight: Tensor, advantage: Tensor, others: Tensor | None, epsilon: Tensor
 ) -> Tensor:
-    if others is not None:
-        if variant.clip == "joint":
-            assert variant.clip_others is not None
-            return coppo_joint(log_ratio, others, advantage, epsilon, variant.clip_others)
-        weight = product_of(log_ratio.detach(), others)
-        if variant.clip_others is not None:
-            weight = clip(weight, variant.clip_others)
+    if others is not None and variant.clip == "joint":
+        assert variant.clip_others is not None
+        return coppo_joint(log_ratio, others, advantage, epsilon, variant.clip_others)
     objective = clipped if variant.clip == "own" else clipped_product
     return objective(log_ratio.exp(), weight, advantage, epsilon)

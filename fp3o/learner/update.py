@@ -14,9 +14,11 @@ from torch import Tensor
 
 from fp3o.algorithms import ALGORITHMS, turns_of
 from fp3o.algorithms.advantage import gae, standardise
+from fp3o.algorithms.own_loss import plain_function
 from fp3o.algorithms.turns import Context, Rollout, Turn
-from fp3o.config.settings import Settings
+from fp3o.config.settings import Settings, at, schedules_of
 from fp3o.envs.interface import EnvSpec
+from fp3o.learner.own_state import OwnState, initial_state
 from fp3o.learner.randomness import Draws, generator
 from fp3o.learner.samples import agent_rows, pack, pick, pick_available, pick_first, unit_rows
 from fp3o.learner.state import Parameters, clone, overwrite
@@ -61,14 +63,18 @@ class Learner:
         wrap: Callable[[Stepper], Steps] = lambda stepper: stepper,
     ) -> None:
         """wrap: gives a faster form of the same steps. All else is done a few times per iteration."""
-        self.spec, self.sharing, self.settings = spec, sharing, settings
+        self.spec, self.sharing = spec, sharing
+        self.schedules = schedules_of(settings)
+        self.settings = settings = at(settings, self.schedules, 0.0)
+        """As of the current iteration."""
         self.turns, self.critic_input = turns_of(algorithm), ALGORITHMS[algorithm].critic_input
         self.device = torch.device(device)
         actor, critic = networks(spec, sharing, algorithm, settings)
         self.actor, self.critic = actor, critic
-        self.stepper = Stepper(actor, critic, settings, initial, self.device)
-        self.steps = wrap(self.stepper)
         self.replicas = initial.trunk.shape[0]
+        own = initial_state(ALGORITHMS[algorithm].state, spec.agents, self.replicas)
+        self.stepper = Stepper(actor, critic, settings, initial, self.device, own)
+        self.steps = wrap(self.stepper)
         self._gae = self.steps.repeated(partial(gae, gamma=settings.gamma, gae_lambda=settings.gae_lambda))
         self.on_step: Callable[[Turn, StepStatistics], None] | None = None
         self._log_ratio: Tensor | None = None
@@ -115,7 +121,10 @@ class Learner:
 
     def context(self, rollout: Rollout, draws: Draws) -> Context:
         """What the algorithm can use: values in reward units, critic targets, advantages …"""
-        settings = self.settings
+        per_iteration = self.settings.rollout_length * self.settings.rollout_threads
+        iterations = max(1, self.settings.total_steps // per_iteration)
+        fraction = min(1.0, draws.iteration / iterations)
+        self.settings = settings = at(self.settings, self.schedules, fraction)
         value, next_value = self.denormalise(rollout.value), self.denormalise(rollout.next_value)
         raw = self._gae(rollout.reward, value, next_value, rollout.continues)
         return Context(
@@ -129,6 +138,10 @@ class Learner:
             log_ratio=lambda: self.log_ratio(rollout),
             uniform=draws.uniform,
             snapshot=self.snapshot,
+            iteration=draws.iteration,
+            env_steps=draws.iteration * per_iteration,
+            fraction=fraction,
+            state=OwnState(self.stepper.state.own),
         )
 
     def denormalise(self, value: Tensor) -> Tensor:
@@ -162,8 +175,13 @@ class Learner:
     def _take(self, context: Context, turn: Turn, number: int, units: Tensor, draws: Draws) -> None:
         """Take all minibatch steps of a turn; number: of the turn within the iteration."""
         members = self.members(turn)
-        variant = StepVariant(turn.clip, turn.clip_others, turn.learn, turn.agents is None)
-        step = self.steps.begin(TurnData(context.rollout, pack(context, turn), members), variant)
+        losses = plain_function(turn.loss, "loss"), plain_function(turn.critic_loss, "critic_loss")
+        variant = StepVariant(turn.clip, turn.clip_others, turn.learn, turn.agents is None, *losses)
+        old_std = None
+        if turn.loss is not None and self._old_std is not None:
+            old_std = torch.take_along_dim(self._old_std, members.agents[:, None, None, :, None], 3).movedim(3, 1)
+        data = TurnData(context.rollout, pack(context, turn), members, self._inputs(turn), old_std)
+        step = self.steps.begin(data, variant)
         count, batches = members.agents.shape[1], self.settings.minibatches
         shared = turn.others is not None  # products of current ratios need the same samples of all agents
         for epoch in range(turn.epochs):
@@ -183,7 +201,15 @@ class Learner:
         clip_range = turn.clip_range
         if clip_range is None:
             clip_range = torch.full(agents.shape, self.settings.clip, device=self.device)
-        return turn_agents(self.sharing, self.used(), agents, turn.learners, turn.go, clip_range, turn.others)
+        members = turn_agents(self.sharing, self.used(), agents, turn.learners, turn.go, clip_range, turn.others)
+        now = {name: torch.tensor(getattr(self.settings, name), device=self.device) for name in self.schedules}
+        return members._replace(varying=now)
+
+    def _inputs(self, turn: Turn) -> dict[str, Tensor]:
+        """`Turn.inputs` as tensors that broadcast to a minibatch."""
+        given = {name: torch.as_tensor(x, dtype=torch.float32, device=self.device) for name, x in turn.inputs.items()}
+        whole = {name: x if x.dim() == 4 else x.expand(self.replicas)[:, None, None, None] for name, x in given.items()}
+        return {name: x.clone() for name, x in whole.items()}  # inputs of a compiled step share no memory
 
     @cached_property
     def _everyone(self) -> TurnAgents:

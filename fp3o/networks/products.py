@@ -56,5 +56,5 @@ def split_product(x: Tensor, weight: Tensor) -> Tensor:
 
 def sigmoid(x: Tensor) -> Tensor:
     """1/(1 + e⁻ˣ), computed by tanh. torch.sigmoid rounds the last few elements of an array differently from the
-    others, so a seed trained alone and the same seed trained beside others would differ in the last bit."""
+    others, so a seed trained alone and the same seed trained in a stack would differ in the last bit."""
     return 0.5 * torch.tanh(0.5 * x) + 0.5

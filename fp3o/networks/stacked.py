@@ -111,7 +111,7 @@ def folded(p: dict[str, Tensor], head: str) -> dict[str, Tensor]:
         weight = p[f"{norm}.weight"][..., None] * weight
         if weight.shape[-1] == 1:
             # For matrices with one column torch calls another BLAS routine for one network than for several. Padded to
-            # two columns, a seed alone and the same seed beside others agree bit for bit.
+            # two columns, a seed alone and the same seed in a stack agree bit for bit.
             weight, bias = F.pad(weight, (0, 1)), F.pad(bias, (0, 1))
         layers |= {layer.format("weight"): weight, layer.format("bias"): bias}
     return layers

@@ -27,17 +27,24 @@ def by_verdict(card: Card) -> dict[str, list[dict[str, Any]]]:
     return {verdict: claims for verdict, claims in found.items() if claims}
 
 
-def conclusions(card: Card, against_baseline: Mapping[str, int] | None = None) -> list[str]:
+def conclusions(card: Card, against_baseline: Mapping[str, Sequence[str]] | None = None) -> list[str]:
     """Five sentences of a suite with claims of the paper, fewer of another one.
 
-    against_baseline: how many comparisons of the suite's tables with their baseline have each verdict.
+    against_baseline: by verdict, the cells of the suite's tables that have it against the baseline of their table.
     """
     sentences = [] if not card["claims"] else list(_on_claims(by_verdict(card), len(card["claims"])))
-    told = [f"{number} {verdict}" for verdict, number in sorted((against_baseline or {}).items())]
-    if told:
-        total = counted(sum((against_baseline or {}).values()), "comparison")
-        sentences.append(f"Of {total} with the baseline of their table: {listed(told)}.")
-    return [*sentences, _on_numbers(card)]
+    return [*sentences, *_on_baseline(against_baseline or {}), _on_numbers(card)]
+
+
+def _on_baseline(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    total = counted(sum(map(len, found.values())), "comparison")
+    for verdict, words in (("better", "Better than"), ("worse", "Worse than")):
+        if found:
+            cells = found.get(verdict, ())
+            yield f"{words} the baseline of their table, {len(cells)} of {total}: {'; '.join(cells) or 'none'}."
+    rest = [f"{len(cells)} {verdict}" for verdict, cells in sorted(found.items()) if verdict not in ("better", "worse")]
+    if rest:
+        yield f"The others against it: {listed(rest)}."
 
 
 def named(claims: Sequence[Mapping[str, Any]]) -> str:

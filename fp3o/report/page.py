@@ -4,8 +4,7 @@ themselves, the curves of sweeps. Markup: templates/."""
 from __future__ import annotations
 
 import base64
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from fp3o.statistics.compare import sentence
 from fp3o.statistics.cost import Cost
 from fp3o.statistics.orders import AS_IT_IS, variants_of
 from fp3o.statistics.paper_map import TABLES_AND_FIGURES
-from fp3o.statistics.published import row_title
+from fp3o.statistics.published import cell_title, row_title
 from fp3o.statistics.scorecard import scorecard
 from fp3o.statistics.scores import CellRuns, battles_by, scoring_of
 from fp3o.statistics.suites import SuiteRuns
@@ -139,7 +138,7 @@ def pages(
         "suite": data.suite.argument or data.suite.name,
         "of_the_paper": data.suite.of_the_paper,
         "card": card,
-        "conclusions": conclusions(card, Counter(e.paired.verdict for e in judged.values() if e.paired)),
+        "conclusions": conclusions(card, against_baseline(judged.values())),
         "claims_by_verdict": by_verdict(card),
         "tasks": tasks_of(data, [result for result in results if result not in apart], curves),
         "results": results,
@@ -165,6 +164,15 @@ def pages(
         context |= {"tasks": tasks_of(data, apart, curves), "index_page": INDEX}
         context["curves"] = {result.cell.cell: curves[result.cell.cell] for result in apart if result.chart}
         found[SWEEPS] = environment().get_template("sweeps.html.j2").render(context)
+    return found
+
+
+def against_baseline(entries: Iterable[Entry]) -> dict[str, list[str]]:
+    """By verdict, the titles of the cells that were compared with the baseline of their table."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.paired:
+            found.setdefault(entry.paired.verdict, []).append(cell_title(Cell.of(entry.cell)))
     return found
 
 

@@ -141,7 +141,7 @@ class Collector:
         return rollout
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next rollout continues from, beside the state of the environments."""
+        """What the next rollout continues from, besides the state of the environments."""
         state: dict[str, Any] = {"keep": self.keep}
         if self.policy.hidden is not None and self.critic_hidden is not None:
             state |= {"hidden_actor": self.policy.hidden, "hidden_critic": self.critic_hidden}

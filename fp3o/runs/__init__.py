@@ -9,19 +9,15 @@ import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from fp3o.api.run import Run
+from typing import Any
 
 
 class _Runs(ModuleType):
     """Lets `fp3o.runs` be a function of the public API, although importing this package takes that name."""
 
-    def __call__(self, root: str | Path, cell: str = "*", *, trust: bool = False) -> list[Run]:
+    def __call__(self, root: str | Path, cell: str = "*", *, trust: bool = False) -> list[Any]:
         # By name: what reads runs does not rest on what trains and plays (fp3o/workflow/code.py).
-        found: list[Run] = importlib.import_module("fp3o.api.run").runs(root, cell, trust=trust)
-        return found
+        return list(importlib.import_module("fp3o.api.run").runs(root, cell, trust=trust))
 
 
 sys.modules[__name__].__class__ = _Runs

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fp3o.config import Cell, Plan, Scalar, resolve
+from fp3o.config.settings import schedules_of
 from fp3o.errors import UserError
 
 
@@ -29,6 +30,9 @@ def extend(document: Mapping[str, Any], total_steps: int) -> Plans:
             f"{cell.id} {document['digest']} was made by another version of fp3o, its environments or its plug-ins, "
             "and can only go on with those"
         )
+    if varying := schedules_of(old.settings):
+        names = ", ".join(varying)
+        raise UserError(f"{cell.id} cannot go on: its {names} would have changed more slowly in a longer run")
     least = (old.iterations + 1) * old.settings.rollout_length * old.settings.rollout_threads
     if total_steps < least:
         done = f"{old.settings.total_steps:,} steps are done"

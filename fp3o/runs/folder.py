@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -47,7 +47,7 @@ class Lock:
                     self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
                 except FileNotFoundError:
                     # Another run has ended and removed the folder it left empty.
-                    _make_folder(path.parent)
+                    make_folder(path.parent)
                     continue
                 try:
                     fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -119,7 +119,7 @@ class RunFolder:
         """Lock every requested seed, check that results can be written, choose `seeds` to train."""
         try:
             whole_block = scratch_directory(self._scratch_root, self.plan, self.requested)
-            _make_folder(whole_block.parent)
+            make_folder(whole_block.parent)
             for seed in self.requested:
                 self._locks.append(
                     Lock(whole_block.parent / f"seed-{seed}.lock", f"seed {seed} of {self.plan.cell.id}")
@@ -132,7 +132,7 @@ class RunFolder:
                 _probe(self.output(left[0]).parent, left[0])
                 _probe(self.block, left[0])
                 for seed in self.seeds:
-                    _make_folder(self.scratch(seed))
+                    make_folder(self.scratch(seed))
         except BaseException:
             self._release()
             raise
@@ -200,7 +200,7 @@ class RunFolder:
         target = self.output(seed)
         if self.finished(seed):
             return target
-        _make_folder(target)
+        make_folder(target)
         checksums: dict[str, str] = {}
         for name in sorted(needed(document)):
             content = (self.scratch(seed) / name).read_bytes()
@@ -215,7 +215,29 @@ class RunFolder:
             shutil.rmtree(self.block, ignore_errors=True)
 
 
-def _make_folder(folder: Path) -> None:
+@contextlib.contextmanager
+def locked(folder: Path, cell: str, seeds: Iterable[int]) -> Iterator[None]:
+    """Hold the locks of seeds, so that nobody trains them meanwhile; UserError if somebody does.
+
+    folder: `<scratch_root>/<cell>/<digest>`, which is removed again if it is left empty.
+    """
+    held: list[Lock] = []
+    there = _existing(folder)
+    try:
+        make_folder(folder)
+        for seed in seeds:
+            lock = Lock(folder / f"seed-{seed}.lock", f"seed {seed} of {cell}")
+            held.append(lock)
+        yield
+    finally:
+        for lock in held:
+            lock.release()
+        if there != folder:
+            _drop_empty(folder, there)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, also while others remove theirs that they left empty."""
     for _ in range(_MOST_TRIES):
         with disk_errors(folder):
             try:
@@ -243,7 +265,7 @@ def _drop_empty(folder: Path, root: Path) -> None:
 
 def _probe(folder: Path, seed: int) -> None:
     """UserError for a read-only or full disk, before hours are spent on a run that could not be saved."""
-    _make_folder(folder)
+    make_folder(folder)
     probe = _probe_path(folder, seed)
     write_atomically(probe, bytes(_PROBE_BYTES))
     with disk_errors(folder):

@@ -68,6 +68,19 @@ def finished_runs(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.glob(f"*/*/*/*/*/seed-*/{RUN_FILES[-1]}"))
 
 
+def runs_below(root: Path) -> list[Path]:
+    """The folders of the finished runs anywhere below a folder, or that folder itself; not of runs that were replaced
+    or are in progress."""
+    if (root / RUN_FILES[-1]).is_file():
+        return [root]
+    top = root / "runs" if (root / "runs").is_dir() else root
+    return finished_runs(top) or sorted(
+        path.parent
+        for path in root.rglob(f"seed-*/{RUN_FILES[-1]}")
+        if not {"scratch", "replaced", "replacing"} & set(path.relative_to(root).parts)
+    )
+
+
 def kept_directory(scratch_root: Path, plan: Plan) -> Path:
     """Where a run keeps what it was asked to beside its files: fp3o/training/callbacks/checkpoints.py."""
     return scratch_root / plan.cell.id / plan.digest / "kept"

@@ -18,13 +18,12 @@ import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, Protocol, TypeAlias
 
 import jsonschema
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
 from fp3o.runs.atomic import disk_errors, write_atomically
 
@@ -58,12 +57,25 @@ def cell_text(value: Value) -> str:
     return f"{float(value):.6g}"
 
 
-def evaluation_rows(env_steps: int, iteration: int, episodes: Sequence[Episode]) -> list[dict[str, Value]]:
+class Played(Protocol):
+    """What rows say of an episode; `fp3o.Episode` is one."""
+
+    @property
+    def total_return(self) -> float: ...
+    @property
+    def return_per_agent(self) -> float: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def won(self) -> bool | None: ...
+
+
+def evaluation_rows(env_steps: int, iteration: int, episodes: Sequence[Played]) -> list[dict[str, Value]]:
     """Rows of evaluations.csv for one evaluation of one seed; `episode` is the place in the given order."""
     return [{"env_steps": env_steps, "iteration": iteration, **row} for row in final_rows(episodes)]
 
 
-def final_rows(episodes: Sequence[Episode]) -> list[dict[str, Value]]:
+def final_rows(episodes: Sequence[Played]) -> list[dict[str, Value]]:
     """Rows of final.csv: the final policy's episodes."""
     return [
         {
@@ -256,7 +268,8 @@ RUN_SCHEMA: dict[str, Any] = {
             "cell": {"type": "string", "pattern": "^[^/]+/[^/]+/[^/]+/[^/]+$"},
             "digest": {"type": "string", "pattern": "^[0-9a-f]{10}$"},
             "seed": {"type": "integer", "minimum": 0},
-            "status": {"enum": ["finished", "diverged"]},
+            "status": {"enum": ["finished", "diverged", "stopped"]},
+            "stopped": _closed({"iteration": {"type": "integer", "minimum": 0}, "by": {"type": "string"}}),
             "diverged": _closed(
                 {"iteration": {"type": "integer", "minimum": 0}, "quantity": {"type": "string", "minLength": 1}}
             ),
@@ -326,12 +339,17 @@ RUN_SCHEMA: dict[str, Any] = {
                 optional=("notes", "process_gpu_mib", "threads", "lost_episodes"),
             ),
         },
-        optional=("diverged", "plugins"),
+        optional=("diverged", "plugins", "stopped"),
     ),
-    # `diverged` (iteration and quantity) is there if and only if the status is "diverged".
-    "if": {"properties": {"status": {"const": "diverged"}}, "required": ["status"]},
-    "then": {"required": ["diverged"]},
-    "else": {"not": {"required": ["diverged"]}},
+    # `diverged` (iteration and quantity) is there if and only if the status is "diverged"; `stopped` likewise.
+    "allOf": [
+        {
+            "if": {"properties": {"status": {"const": status}}, "required": ["status"]},
+            "then": {"required": [status]},
+            "else": {"not": {"required": [status]}},
+        }
+        for status in ("diverged", "stopped")
+    ],
 }
 
 

@@ -63,7 +63,7 @@ def copies(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     for name in (records.CHECKPOINT, records.ITERATIONS):
         seen: dict[tuple[str, str], str] = {}
         for folder, document in documents.items():
-            if document.get("status") == "finished" and name in document.get("sha256", {}):
+            if document.get("status") != "diverged" and name in document.get("sha256", {}):
                 other = seen.setdefault((document["digest"], document["sha256"][name]), folder)
                 if other != folder:
                     text = f"{other} and {folder} have the same {name}: one is a copy"
@@ -83,7 +83,7 @@ def needed(document: Mapping[str, Any]) -> set[str]:
     settings = document["settings"]
     names = {records.EVALUATIONS, records.ITERATIONS, records.CHECKPOINT}
     scored = document["score"]["source"] == records.FINAL
-    if scored or (document["status"] == "finished" and has_final(settings)):
+    if scored or (document["status"] != "diverged" and has_final(settings)):
         names.add(records.FINAL)
     return names
 
@@ -153,8 +153,8 @@ def _check_episodes(
     wanted = np.tile(np.arange(count), len(starts))
     if not np.array_equal(table["episode"], wanted) or not np.array_equal(groups, np.repeat(starts, count)):
         raise UserError(f"{folder / name} misses rows: expected {count} episodes per evaluation; {remedy(folder)}")
-    if not len(starts) and document["status"] == "finished":
+    if not len(starts) and document["status"] != "diverged":
         raise UserError(f"{folder / name} has no rows; {remedy(folder)}")
     columns = [table[key] for key in ("return", "return_per_agent", "length")]
-    if document["status"] == "finished" and not all(np.isfinite(column).all() for column in columns):
+    if document["status"] != "diverged" and not all(np.isfinite(column).all() for column in columns):
         raise UserError(f"{folder / name} holds numbers that are not finite; {remedy(folder)}")

@@ -173,6 +173,10 @@ def _context(plan: Plan, log_ratio: torch.Tensor) -> Context:
         log_ratio=log_ratio.clone,
         uniform=lambda *shape: torch.arange(1.0, 1 + math.prod(shape)).reshape(1, *shape) / (1 + math.prod(shape)),
         snapshot=lambda: lambda replicas: None,
+        iteration=0,
+        env_steps=0,
+        fraction=0.0,
+        state={},
     )
 
 

@@ -236,6 +236,9 @@ def pooled_median(runs: CellRuns) -> Summary | None:
 def load_run(folder: Path, expected: RunId) -> Run:
     """A finished run, verified to be the expected one and unaltered."""
     document = read_verified(folder, expected, (records.EVALUATIONS, records.FINAL))
+    if document["status"] == "stopped":  # Its score would be that of another budget.
+        where = f"{document['stopped']['by']} stopped it after iteration {document['stopped']['iteration']}"
+        raise UserError(f"{folder} is no run of the whole budget: {where}; delete it to train it to the end")
     tables = read_tables(folder, document)
     metric = scoring_of(expected.cell).metric
     final: NDArray[np.float64] | None = None

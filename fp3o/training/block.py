@@ -35,6 +35,7 @@ class Saved(NamedTuple):
     tensors: dict[str, Any]
     iteration: int
     diverged: dict[int, dict[str, Any]]
+    stopped: dict[int, dict[str, Any]] = {}  # noqa: RUF012 (never changed)
 
 
 class Pending(NamedTuple):
@@ -57,6 +58,8 @@ class Block:
         self.steps_per_iteration = settings.rollout_length * settings.rollout_threads
         self.iteration = 0
         self.diverged: dict[int, dict[str, Any]] = {}
+        self.stopped: dict[int, dict[str, Any]] = {}
+        """Seeds that a callback has finished before the budget is spent: when, and which callback."""
         self.pending: Pending | None = None
         self._named_failures: set[str] = set()
         memory.check_environments(plan, replicas)
@@ -100,11 +103,16 @@ class Block:
 
     @property
     def goes_on(self) -> bool:
-        """Whether there are iterations left, and seeds that have not diverged."""
-        return self.iteration < self.plan.iterations and len(self.diverged) < len(self.seeds)
+        """Whether there are iterations left, and seeds that still learn."""
+        return self.iteration < self.plan.iterations and bool(self.learning)
 
     @property
     def learning(self) -> list[tuple[int, int]]:
+        """Place and number of every seed that has neither diverged nor been stopped."""
+        return [(place, seed) for place, seed in self.sound if seed not in self.stopped]
+
+    @property
+    def sound(self) -> list[tuple[int, int]]:
         """Place and number of every seed that has not diverged."""
         return [(place, seed) for place, seed in enumerate(self.seeds) if seed not in self.diverged]
 
@@ -133,6 +141,13 @@ class Block:
             if quantity is not None:
                 self.mark_diverged(seed, self.iteration, quantity)
 
+    def stop(self, ended: Mapping[int | None, str]) -> None:
+        """Finish seeds (None: all) after the iteration that was done last, for these callbacks: their policies stay."""
+        for place, seed in self.learning:
+            if seed in ended or None in ended:
+                self.stopped[seed] = {"iteration": self.iteration - 1, "by": ended.get(seed) or ended[None]}
+                self.learner.stepper.running[place] = False
+
     def mark_diverged(self, seed: int, iteration: int, quantity: str) -> None:
         self.diverged[seed] = {"iteration": iteration, "quantity": quantity}
         self.learner.stepper.running[self.seeds.index(seed)] = False
@@ -156,14 +171,14 @@ class Block:
         tensors |= {f"collector.{k}": v for k, v in self.collector.state_dict().items()}
         if self.env.spec.exact_resume:
             tensors |= {f"environment.{k}": v for k, v in self.env.state_dict().items()}
-        return Saved(tensors, self.iteration, self.diverged)
+        return Saved(tensors, self.iteration, self.diverged, self.stopped)
 
     def close(self) -> None:
         for part in (self.background, self.evaluator, self.env):
             part.close()
 
     def _restore(self, saved: Saved) -> None:
-        tensors, self.iteration, self.diverged = saved
+        tensors, self.iteration, self.diverged, self.stopped = saved
         overwrite(self.learner.stepper.state, tensors)
         parts = {
             prefix: {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -41,6 +41,8 @@ def begin_longer(plans: Plans, state: Path, runs: Mapping[int, Path], folder: Ru
     old, new = plans
     checkpoint.require(metadata, {"cell": old.cell.id, "digest": old.digest, "seeds": list(folder.seeds)}, state)
     _check_diverged(metadata["diverged"], old)
+    if stopped := metadata.get("stopped"):
+        raise UserError(f"seeds {', '.join(stopped)} of {old.cell.id} {old.digest} were stopped early: cannot go on")
     offsets, checksums = {}, {}
     for seed in folder.seeds:
         read_verified(runs[seed], RunId(old.cell.id, old.digest, seed), (records.ITERATIONS, records.EVALUATIONS))

@@ -53,6 +53,8 @@ def train(block: Block, files: RunFiles, callbacks: Callbacks, interrupt: Interr
         interrupt.hold()  # From now on there is something to save.
         callbacks.advance(block.env_steps)
         stop = callbacks.stop and block.iteration < plan.iterations
+        if callbacks.ended and block.iteration < plan.iterations:
+            block.stop(callbacks.ended)
         stats.count()
         if interrupt or stop or time.monotonic() - saved_at > SECONDS_BETWEEN_SAVES:
             save(block, files, callbacks)
@@ -66,7 +68,7 @@ def train(block: Block, files: RunFiles, callbacks: Callbacks, interrupt: Interr
         play_final_episodes(block, callbacks)
     save(block, files, callbacks)
     callbacks.finished(block.seeds, files.folder.resume_path)
-    files.publish(block.env, learner.stepper.state, block.diverged)
+    files.publish(block.env, learner.stepper.state, block.diverged, block.stopped)
 
 
 def start_evaluation(block: Block, callbacks: Callbacks) -> None:
@@ -100,12 +102,12 @@ def finish_evaluation(block: Block, callbacks: Callbacks) -> None:
 def play_final_episodes(block: Block, callbacks: Callbacks) -> None:
     """Play the episodes of final.csv with the final policies, where the settings ask for it."""
     settings, parameters = block.plan.settings, block.learner.stepper.parameters
-    if not verify.has_final(asdict(settings)) or not block.learning:
+    if not verify.has_final(asdict(settings)) or not block.sound:
         return
     evaluator = block.new_evaluator(settings.final_episodes, block.execution.threads, block.execution.policy_class)
     played = evaluator.run(parameters.trunk, parameters.head, block.seeds, "final", 0)
     evaluator.close()
-    for place, seed in block.learning:
+    for place, seed in block.sound:
         if block.finite(seed, played[place], block.plan.iterations - 1):
             callbacks.final(seed, records.final_rows(played[place]))
 

@@ -55,8 +55,10 @@ class RunFiles:
         self.stats.resume(metadata["volatile"])
         with self._start_afresh_by_deleting():
             self._open_logs(metadata["offsets"], metadata.get("checksums", {}))
-        diverged = {int(seed): where for seed, where in metadata["diverged"].items()}
-        return Saved(tensors, metadata["iteration"], diverged)
+        diverged, stopped = (
+            {int(seed): where for seed, where in metadata.get(status, {}).items()} for status in ("diverged", "stopped")
+        )
+        return Saved(tensors, metadata["iteration"], diverged, stopped)
 
     def save(self, state: Saved) -> None:
         """Write the resume file atomically, after forcing the CSV files to disk."""
@@ -66,6 +68,7 @@ class RunFiles:
             "offsets": {seed: [log.flush() for log in both] for seed, both in logs.items()},
             "checksums": {seed: [log.checksum for log in both] for seed, both in logs.items()},
             "diverged": {str(seed): where for seed, where in state.diverged.items()},
+            "stopped": {str(seed): where for seed, where in state.stopped.items()},
             "path": asdict(self.execution),
             "git": self._git,
             "volatile": self.stats.volatile,
@@ -79,13 +82,21 @@ class RunFiles:
         log.flush()
         log.close()
 
-    def publish(self, env: BatchEnv, state: LearnerState, diverged: Mapping[int, dict[str, Any]]) -> None:
+    def publish(
+        self,
+        env: BatchEnv,
+        state: LearnerState,
+        diverged: Mapping[int, dict[str, Any]],
+        stopped: Mapping[int, dict[str, Any]],
+    ) -> None:
         """Write the checkpoints, then publish every seed's run."""
         for place, seed in enumerate(self.folder.seeds):
             scratch = self.folder.scratch(seed)
             identity = {"cell": self.plan.cell.id, "digest": self.plan.digest, "seed": seed}
             checkpoint.save(scratch / records.CHECKPOINT, state.policy(place), identity)
-            self.folder.publish(seed, self._document(seed, scratch, env, diverged.get(seed)))
+            status = "diverged" if seed in diverged else "stopped" if seed in stopped else "finished"
+            where = diverged.get(seed) or stopped.get(seed)
+            self.folder.publish(seed, self._document(seed, scratch, env, status, where))
 
     def close(self) -> None:
         for log in (*self.iterations.values(), *self.evaluations.values()):
@@ -137,10 +148,12 @@ class RunFiles:
         except UserError as error:
             raise UserError(f"{error}; delete {self.folder.block} to start afresh") from error
 
-    def _document(self, seed: int, scratch: Path, env: BatchEnv, diverged: dict[str, Any] | None) -> dict[str, Any]:
-        """run.json, without the checksums."""
+    def _document(
+        self, seed: int, scratch: Path, env: BatchEnv, status: str, where: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """run.json, without the checksums. where: of a run that ended before its budget was spent."""
         configuration = self.plan.configuration()
-        final = scratch / records.FINAL if diverged is None else None
+        final = scratch / records.FINAL if status != "diverged" else None
         volatile = {
             "host": machine.host(),
             "threads": self.execution.threads,
@@ -152,8 +165,8 @@ class RunFiles:
             "cell": self.plan.cell.id,
             "digest": self.plan.digest,
             "seed": seed,
-            "status": "finished" if diverged is None else "diverged",
-            **({} if diverged is None else {"diverged": diverged}),
+            "status": status,
+            **({} if where is None else {status: where}),
             "settings": configuration["settings"],
             "options": configuration["options"],
             **({"plugins": configuration["plugins"]} if "plugins" in configuration else {}),

@@ -26,7 +26,7 @@ from fp3o.runs.verify import read_verified
 from fp3o.workflow import saving
 
 LEFTOVERS = (".*.tmp", ".*.partial", ".probe-*")
-"""Files that a killed `dvc pull`, `fp3o pull` or training leaves beside finished ones."""
+"""What a killed `dvc pull`, `fp3o pull`, `fp3o unpack` or training leaves beside finished runs."""
 LEFTOVER_SECONDS = 3600.0
 
 
@@ -91,7 +91,7 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
                     lines.append(f"{block} ({_size(block) / 1e6:.1f} MB)")
                 if delete:
                     _remove(block, scratch)
-    return lines + _replaced(root, planned, delete) + _leftovers(runs, delete), gone
+    return lines + _replaced(root, planned, delete) + _leftovers(runs, delete) + _leftovers(scratch, delete), gone
 
 
 def _kept(scratch: Path, delete: bool) -> list[str]:
@@ -193,12 +193,15 @@ def _is_locked(path: Path) -> bool:
 
 
 def _leftovers(runs: Path, delete: bool) -> list[str]:
-    """List (and remove) files of killed writers; younger ones may still be being written."""
+    """List (and remove) files and folders of killed writers; younger ones may still be being written."""
     lines = []
     for path in sorted(path for pattern in LEFTOVERS for path in runs.rglob(pattern)):
-        if path.is_file() and path.stat().st_mtime < time.time() - LEFTOVER_SECONDS:
-            lines.append(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
-            if delete:
+        if path.stat().st_mtime < time.time() - LEFTOVER_SECONDS:
+            size = _size(path) if path.is_dir() else path.stat().st_size
+            lines.append(f"{path} ({size / 1e6:.1f} MB)")
+            if delete and path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif delete:
                 path.unlink(missing_ok=True)
     return lines
 

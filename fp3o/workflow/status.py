@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from fp3o import config
 from fp3o.errors import UserError
@@ -28,6 +28,8 @@ class CellStatus(NamedTuple):
     seeds: dict[int, State]
     stale: tuple[str, ...]
     """Other digests of the cell that have runs on disk: their settings are not those the suite plans now."""
+    hosts: dict[int, str]
+    """By seed, the machine that trained the run that is here, as run.json describes it."""
 
 
 def examine(suite: config.Suite) -> list[CellStatus]:
@@ -45,22 +47,42 @@ def examine(suite: config.Suite) -> list[CellStatus]:
             for seed in block
         }
         states = {}
+        hosts = {}
         for seed in seeds:
             key = (plan.cell.id, seed)
-            document = layout.run_directory(runs_root, plan, seed) / "run.json"
+            document = _document(layout.run_directory(runs_root, plan, seed) / "run.json")
             states[seed] = _state(document, key in waiting, seed in resumable, key in failed)
+            if host := _host(document):
+                hosts[seed] = host
         folder = runs_root / plan.cell.id
         others = sorted({path.parents[1].name for path in folder.glob("*/*/*")})
         stale = tuple(name for name in others if name != plan.digest)
-        cells.append(CellStatus(plan.cell.id, plan.digest, states, stale))
+        cells.append(CellStatus(plan.cell.id, plan.digest, states, stale, hosts))
     return cells
 
 
-def _state(document: Path, waiting: bool, resumable: bool, failed: bool) -> State:
-    if document.is_file():
+def _document(path: Path) -> Any:
+    """What a run.json says; None if there is none, False if it cannot be read."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError):
+        return False
+
+
+def _host(document: Any) -> str:
+    try:
+        return str(document["volatile"]["host"])
+    except (KeyError, TypeError):
+        return ""
+
+
+def _state(document: Any, waiting: bool, resumable: bool, failed: bool) -> State:
+    if document is not None:
         try:
-            return "diverged" if json.loads(document.read_bytes())["status"] == "diverged" else "done"
-        except (ValueError, KeyError, TypeError, RecursionError):
+            return "diverged" if document["status"] == "diverged" else "done"
+        except (KeyError, TypeError):
             return "damaged"
     return "in DVC" if waiting else "resumable" if resumable else "failed" if failed else "missing"
 
@@ -98,17 +120,23 @@ def not_stored(suite: str) -> list[str]:
 
 
 def lines(cells: Iterable[CellStatus], everything: bool) -> list[str]:
-    """A line for every cell that is neither wholly done nor wholly missing (`everything`: every cell), then sums."""
+    """A line for every cell that is neither wholly done nor wholly missing (`everything`: every cell, with the machines
+    that trained it), then sums."""
     total: Counter[str] = Counter()
+    hosts: Counter[str] = Counter()
     text = []
     for cell in cells:
         by_state: dict[str, list[int]] = {}
         for seed, state in cell.seeds.items():
             by_state.setdefault(state, []).append(seed)
             total[state] += 1
+        hosts.update(cell.hosts.values())
         if everything or set(by_state) - {"done", "missing"} or (len(by_state) > 1) or cell.stale:
             parts = [f"{state} {config.seeds_text(by_state[state])}" for state in STATES if state in by_state]
             parts += [f"stale {', '.join(cell.stale)}"] if cell.stale else []
+            for host in sorted(set(cell.hosts.values())) if everything else ():
+                seeds = config.seeds_text([seed for seed, its in cell.hosts.items() if its == host])
+                parts.append(f"{seeds} trained on {host}")
             text.append(f"{cell.cell}\t{cell.digest}\t{'; '.join(parts)}")
     text.append(", ".join(f"{total[state]} {state}" for state in STATES if total[state]) or "nothing planned")
-    return text
+    return text + [f"{count} trained on {host}" for host, count in hosts.most_common()]

@@ -19,6 +19,27 @@ PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 # A change here is a change for every user: it belongs into CHANGELOG.md, and breaking ones need a new first number.
 SIGNATURES = """
+ActorBatch
+ActorBatch.action
+ActorBatch.advantage
+ActorBatch.alive
+ActorBatch.available
+ActorBatch.clip_range
+ActorBatch.entropy
+ActorBatch.inputs
+ActorBatch.kl
+ActorBatch.location
+ActorBatch.log_prob
+ActorBatch.observation
+ActorBatch.old_location
+ActorBatch.old_log_prob
+ActorBatch.old_std
+ActorBatch.old_value
+ActorBatch.ratio
+ActorBatch.returns
+ActorBatch.std
+ActorBatch.surrogate
+ActorBatch.weight
 BatchEnv
 BatchEnv.bind_output_buffers(self, arrays: Mapping[str, NDArray[Any]]) -> None
 BatchEnv.close(self) -> None
@@ -41,6 +62,7 @@ Callback.evaluated_policy(self, seed: int, records: Sequence[Record], tensors: T
 Callback.evaluation(self, seed: int, records: Sequence[Record]) -> bool | None
 Callback.final(self, seed: int, records: Sequence[Record]) -> None
 Callback.finished(self, seeds: Sequence[int], state: Path) -> None
+Callback.finishes
 Callback.iteration(self, seed: int, record: Record) -> bool | None
 Callback.may_stop
 Callback.say(self, text: str) -> None
@@ -48,6 +70,9 @@ Callback.timed(self, iteration: int, seconds: Mapping[str, float]) -> None
 Callback.updated_policy(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None
 Context
 Context.advantage
+Context.env_steps
+Context.fraction
+Context.iteration
 Context.log_ratio
 Context.next_value
 Context.raw_advantage
@@ -55,14 +80,39 @@ Context.returns
 Context.rollout
 Context.settings
 Context.snapshot
+Context.state
 Context.uniform
 Context.value
+CriticBatch
+CriticBatch.alive
+CriticBatch.inputs
+CriticBatch.loss
+CriticBatch.old_value
+CriticBatch.returns
+CriticBatch.state
+CriticBatch.target
+CriticBatch.value
 Episode
 Episode.length
 Episode.return_per_agent
 Episode.slot
 Episode.total_return
 Episode.won
+Rollout
+Rollout.action
+Rollout.alive
+Rollout.available
+Rollout.continues
+Rollout.hidden_actor
+Rollout.hidden_critic
+Rollout.keep
+Rollout.location
+Rollout.log_prob
+Rollout.next_value
+Rollout.observation
+Rollout.reward
+Rollout.state
+Rollout.value
 Run(path: str | Path, *, trust: bool = False) -> None
 Run.cell
 Run.digest
@@ -79,6 +129,14 @@ Setting(default: Scalar, meaning: str = , least: float = -1e+38, greatest: float
 Setting.greatest
 Setting.least
 Setting.meaning
+StopAtReturn(value: float, column: Column = return) -> None
+StopAtReturn.evaluation(self, seed: int, records: Sequence[Record]) -> bool
+StopAtReturn.finishes
+StopAtReturn.may_stop
+StopWithoutProgress(evaluations: int, least: float = 0.0, column: Column = return) -> None
+StopWithoutProgress.evaluation(self, seed: int, records: Sequence[Record]) -> bool
+StopWithoutProgress.finishes
+StopWithoutProgress.may_stop
 Table
 Table.to_pandas(self) -> Any
 Team
@@ -95,10 +153,13 @@ Turn.agents
 Turn.clip
 Turn.clip_others
 Turn.clip_range
+Turn.critic_loss
 Turn.epochs
 Turn.go
+Turn.inputs
 Turn.learn
 Turn.learners
+Turn.loss
 Turn.ordinal
 Turn.others
 Turn.records
@@ -112,14 +173,16 @@ WeightsAndBiases.evaluation(self, seed: int, records: Sequence[Record]) -> None
 WeightsAndBiases.iteration(self, seed: int, record: Record) -> None
 algorithm(name: str, *, title: str = , colour: str = ,
     settings: Mapping[str, Scalar | Setting] | type[Any] | None = None,
-    critic_input: Literal[state, observation] = state, check: Callable[[Any, str, int], str] | None = None)
-    -> Callable[[Turns], Turns]
+    critic_input: Literal[state, observation] = state, state: Mapping[str, Any] | None = None,
+    check: Callable[[Any, str, int], str] | None = None) -> Callable[[Turns], Turns]
 environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> Callable[[T], T]
 play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
-runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Run]
+runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Any]
 train(cell: str, seeds: Iterable[int] = range(0, 5), settings: Mapping[str, Scalar] | None = None, out: str | Path =
     runs, callbacks: Sequence[Callback] = (), *, device: Literal[auto, cpu, cuda] = auto, path: Literal[auto, eager,
-    compiled] = auto, threads: int = 0, keep_state: bool = False, quiet: bool = False) -> list[Run]
+    compiled] = auto, threads: int = 0, allow_path_change: bool = False, keep_state: bool = False, checkpoint_every:
+    int = 0, keep_best: bool = False, timings: str | Path | None = None, suite: str | None = None, quiet: bool =
+    False) -> list[Run]
 """
 
 
@@ -128,7 +191,15 @@ def written(thing: Any) -> str:
     return str(inspect.signature(thing)).replace("'", "").replace('"', "")
 
 
-CONSTRUCTED = ("Callback", "Run", "Setting", "TensorBoard", "WeightsAndBiases")  # other objects come from functions
+CONSTRUCTED = (
+    "Callback",
+    "Run",
+    "Setting",
+    "StopAtReturn",
+    "StopWithoutProgress",
+    "TensorBoard",
+    "WeightsAndBiases",
+)  # other objects come from functions
 
 
 def members() -> Iterator[tuple[str, Any, str]]:
@@ -162,6 +233,13 @@ def test_everything_public_has_a_docstring() -> None:
     assert [name for name, thing, _ in members() if not inspect.getdoc(thing)] == []
 
 
+def test_fields_say_what_they_are() -> None:
+    vague = [name for name, thing, _ in members() if (inspect.getdoc(thing) or "").startswith("Alias for field")]
+    assert [
+        name for name in vague if name.startswith(("Turn", "Context", "Rollout", "ActorBatch", "CriticBatch"))
+    ] == []
+
+
 def test_importing_costs_nothing() -> None:
     """Reading runs needs no torch."""
     program = (
@@ -179,7 +257,7 @@ def test_the_page_runs_as_printed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     try:
         exec(compile("\n".join(blocks), str(PAGE), "exec"), {"__name__": "page"})
     finally:  # The page's own algorithm is not for other tests.
@@ -191,4 +269,5 @@ def test_the_page_runs_as_printed(
     assert float(played) == pytest.approx(float(own))
     assert lines[16:18] == ["[]", "11"]
     assert re.fullmatch(r"\[<fp3o\.Run matrix/climbing/full/mappo \w{10} seed 0, finished>\]", lines[18])
-    assert re.fullmatch(r"\[<fp3o\.Run matrix/climbing/none/patient \w{10} seed 0, finished>\]", lines[19])
+    assert lines[19] in ("stopped True", "finished True")
+    assert re.fullmatch(r"\[<fp3o\.Run matrix/climbing/none/patient \w{10} seed 0, finished>\]", lines[20])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fp3o.runs import records
+from fp3o.runs.interrupt import stopping_signals
 
 CELL = "matrix/climbing/full/mappo"
 SHORT = [f"--set={value}" for value in ("rollout_length=16", "rollout_threads=4", "epochs=1")]
@@ -71,24 +72,32 @@ def test_output_that_is_the_purpose_and_cannot_be_written_is_an_error() -> None:
 
 def test_a_closed_terminal_saves_as_sigterm_does(tmp_path: Path) -> None:
     command = [*TRAIN, "total_steps=100000000", "--out", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:  # progress: an iteration is done
-        if "steps/s" in line:
-            break
-    process.send_signal(signal.SIGHUP)
-    rest = process.stderr.read()
-    assert process.wait(timeout=60) == 128 + signal.SIGHUP
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the tests may run under nohup
+    )
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:  # progress: an iteration is done
+            if "steps/s" in line:
+                break
+        process.send_signal(signal.SIGHUP)
+        _, rest = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGHUP
     assert "SIGHUP: saving after this iteration" in rest
     assert len(list(tmp_path.rglob("resume.safetensors"))) == 1
 
 
-def test_who_asked_not_to_be_hung_up_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fp3o.runs.interrupt import stopping_signals
-
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+def test_who_asked_not_to_be_hung_up_is_not() -> None:
+    before = signal.getsignal(signal.SIGHUP)
     try:
-        assert signal.SIGHUP not in stopping_signals()
+        for handler, heeded in ((signal.SIG_IGN, False), (signal.SIG_DFL, True)):
+            signal.signal(signal.SIGHUP, handler)
+            assert (signal.SIGHUP in stopping_signals()) == heeded
     finally:
         signal.signal(signal.SIGHUP, before)
-    assert signal.SIGHUP in stopping_signals()

@@ -509,3 +509,13 @@ def test_labels_for_readers() -> None:
     titles = ["FP3O", "FP3O (3 + 2 epochs)", "MAPPO (10 epochs)", "CoPPO", "FP3O (clipping only)"]
     labels = ["fp3o", "fp3o-3-2", "mappo-10-epochs", "coppo", "fp3o-clipping-only"]
     assert [config.algorithm_title(label) for label in labels] == titles
+
+
+def test_a_misspelt_name_is_guessed() -> None:
+    for values, guess in (({"actor_rl": 1}, "actor_lr"), ({"epoch": 3}, "epochs")):
+        with pytest.raises(UserError, match=rf"; did you mean {guess}\?$"):
+            resolve(Cell.parse("matrix/climbing/full/mappo"), dict(values))
+    with pytest.raises(UserError, match=r"; did you mean mappo\?$"):
+        Cell.parse("matrix/climbing/full/mapo")
+    with pytest.raises(UserError, match=r"[^?]$"):
+        Cell.parse("matrix/climbing/full/xyzzy")

@@ -21,6 +21,7 @@ def forget() -> Iterator[None]:
         registry._LOADED,
         sys.modules,
     )
+    registry.algorithms()  # those of the package stay
     before = [dict(table) for table in tables]
     path = list(sys.path)
     yield

@@ -15,7 +15,7 @@ EXAMPLES = ROOT / "docs" / "examples"
 PAGE = (ROOT / "docs" / "plugins.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["shy.py", "agree.py", "shy.yaml"])
+@pytest.mark.parametrize("name", ["shy.py", "penalty.py", "agree.py", "shy.yaml"])
 def test_the_page_shows_the_files(name: str) -> None:
     assert f"all of `{name}`:\n" in PAGE
     assert (EXAMPLES / name).read_text() in re.findall(r"^```(?:python|yaml)\n(.*?)^```$", PAGE, re.M | re.S)

@@ -239,6 +239,13 @@ BAD_TURNS = {
     "yield fp3o.Turn(1, weight=torch.ones(3))": r"turn 1: weight is \(3,\); allowed: a tensor \[R, T, N, A\] = \(2, ",
     "yield fp3o.Turn(1, clip='none')": r"turn 1: clip = 'none' is not allowed; allowed: own, product, joint",
     "yield fp3o.Turn(1, go=torch.ones(2))": r"turn 1: go holds torch.float32; allowed: torch.bool",
+    "yield fp3o.Turn(1, loss=lambda batch: context.advantage)": (
+        r"algorithm rule, turn 1: loss must be a plain function of the minibatch.*\(it has context\)"
+    ),
+    "yield fp3o.Turn(1, loss=lambda batch: batch.kl.mean())": r"loss <lambda> returns \(\); allowed: a tensor \[R, K",
+    "yield fp3o.Turn(1, loss=lambda batch: batch.kl.no)": r"loss <lambda> fails: AttributeError: .* \(line 6\)",
+    "yield fp3o.Turn(1, inputs={'beta': torch.ones(3)})": r"turn 1: inputs\['beta'\] is \(3,\); allowed: a tensor",
+    "yield fp3o.Turn(1, inputs={'beta': 'one'})": r"turn 1: inputs\['beta'\] is str; allowed: a tensor \[R\]",
     "yield from ()": r"algorithm rule yields no turn",
 }
 

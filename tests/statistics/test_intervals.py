@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 
 from fp3o.statistics import intervals
 from fp3o.statistics.intervals import Summary
@@ -132,3 +133,13 @@ def test_a_family_is_what_was_planned() -> None:
     """Tests that were not run count as p = 1, so that their results can only help the others."""
     assert intervals.adjust([0.01], 10) == pytest.approx([0.1])
     assert intervals.adjust([0.01, 0.012], 10) == pytest.approx([0.06, 0.06])
+
+
+def test_replication_percentiles_of_many_runs_are_sampled() -> None:
+    """All multisets of five out of a thousand would be 8·10¹² of them."""
+    many = np.random.default_rng(3).normal(size=1000)
+    for published, statistic, scale in ((0.1, "mean", 5**-0.5), (0.1, "median", 0.536)):
+        expected = scipy.stats.norm.cdf((published - many.mean()) / (scale * many.std()))
+        found = intervals.replication_percentile(many.tolist(), published, statistic)  # type: ignore[arg-type]
+        assert found == pytest.approx(expected, abs=0.02)
+        assert found == intervals.replication_percentile(many.tolist(), published, statistic)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+import scipy
 from scipy import stats
 
 from fp3o.statistics import rank_tests
@@ -78,3 +79,24 @@ def test_the_number_of_seeds_that_would_decide() -> None:
     assert needed is not None
     assert 12 < needed < 25
     assert rank_tests.seeds_for_equivalence(1.0, difference=1.0, margin=1.0) is None
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_many_values_are_judged_by_the_normal_approximation(ties: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as that is as good; a thousand seeds against a thousand take no memory to speak of."""
+    generator = np.random.default_rng(0)
+    draw = (lambda n: generator.integers(0, 12, n).astype(float)) if ties else generator.standard_normal
+    half = rank_tests.MOST_EXACT // 2
+    rows = [((draw(half) + shift).tolist(), draw(half).tolist()) for shift in (0.0, 0.3)]
+    differences = (draw(rank_tests.MOST_EXACT) - draw(rank_tests.MOST_EXACT) + 0.2).tolist()
+    exact = [rank_tests.rank_sum(rows), rank_tests.signed_rank(differences)]
+    monkeypatch.setattr(rank_tests, "MOST_EXACT", 10)
+    approximate = [rank_tests.rank_sum(rows), rank_tests.signed_rank(differences)]
+    for one, other in zip(exact, approximate, strict=True):
+        assert one.chance == other.chance
+        assert other.above == pytest.approx(one.above, abs=0.003)
+        assert other.below == pytest.approx(one.below, abs=0.003)
+    a, b = draw(1000), draw(1000)
+    mine = rank_tests.rank_sum([(a.tolist(), b.tolist())]).p
+    assert mine == pytest.approx(scipy.stats.mannwhitneyu(a, b, method="asymptotic").pvalue, abs=1e-6)
+    assert rank_tests.rank_sum([([1.0] * 50, [1.0] * 50)]).p == 1.0

@@ -17,7 +17,7 @@ import pytest
 from fp3o import config
 from fp3o.report import __main__ as report
 from fp3o.report import sheets
-from fp3o.report.conclusions import ORDER
+from fp3o.report.conclusions import ORDER, conclusions
 from fp3o.report.curve import chart, curves_of
 from fp3o.report.page import environment, pages
 from fp3o.report.page import page as whole_page
@@ -176,6 +176,18 @@ def test_the_first_screen_says_what_was_found_in_five_sentences(page: Path) -> N
     kinds = [kind for _, kind in chips]
     assert kinds == sorted(kinds, key=[*ORDER, "absent"].index)
     assert re.search(r'<div class="tile undecided"><b>\d+</b>claims? undecided', first)
+
+
+def test_a_suite_without_claims_says_who_beat_its_baseline() -> None:
+    run = {"cells_started": 3, "cells_planned": 4, "seeds_run": 6, "seeds_planned": 8, "seeds_diverged": 0}
+    card: dict[str, Any] = {"claims": [], "coverage": run, "compared_cells": 0}
+    assert conclusions(card, {"worse": ["a: B"], "undecided": ["a: C", "a: D"]}) == [
+        "Better than the baseline of their table, 0 of 3 comparisons: none.",
+        "Worse than the baseline of their table, 1 of 3 comparisons: a: B.",
+        "The others against it: 2 undecided.",
+        "3 of 4 cells were trained (6 of 8 runs, 0 diverged); none of these is compared with a published number.",
+    ]
+    assert len(conclusions(card)) == 1
 
 
 def test_no_label_of_the_papers_source_is_shown(page: Path) -> None:

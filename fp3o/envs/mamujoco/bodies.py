@@ -68,7 +68,7 @@ class Body(NamedTuple):
     partitions: dict[str, tuple[tuple[str, ...], ...]]
     """By name such as 2x4, the joints of each agent."""
     shown_to_all: Tokens
-    """What every agent sees beside joints."""
+    """What every agent sees besides joints."""
     state: Tokens
     """What critics see."""
     tracks: Literal["x", "torso", "fingertip"]

@@ -22,14 +22,18 @@ class Callback:
     """Watches a run: override what you need. Seeds train side by side, so each is told about in turn.
 
     `iteration`, `evaluation` or `advance` stops the run by returning True, after the iteration it is told about: the
-    state is saved, and the same call goes on from there. After a kill, iterations since the last save are done, and
-    told about, again.
+    state is saved, and the same call goes on from there; `finishes` ends the run instead. After a kill, iterations
+    since the last save are done, and told about, again.
     """
 
     may_stop = False
     """Set to True if a method may return True: the run then stops after the very iteration that the method was told
     about. Otherwise evaluations may run while training goes on; what follows them is told about late, and a run that is
     stopped all the same stops as late."""
+
+    finishes = False
+    """Set to True if the run is to be finished where this callback stops it, with the status `stopped`, instead of
+    waiting for the same call. `iteration` and `evaluation` then stop the seed they are told about, `advance` all."""
 
     def begin(self, env_steps: int) -> None:
         """Training begins, or goes on, at this many environment steps per seed."""
@@ -96,7 +100,9 @@ class Callbacks:
         self._members = tuple(members)
         self._held: list[tuple[str, tuple[Any, ...]]] | None = None
         self.stop = False
-        """Whether one of them has asked to stop."""
+        """Whether one of them has asked to stop, until the same call goes on."""
+        self.ended: dict[int | None, str] = {}
+        """Seeds that one of them has finished (None: all), and its name."""
 
     @property
     def may_stop(self) -> bool:
@@ -156,7 +162,10 @@ class Callbacks:
     def _tell(self, name: str, *arguments: Any) -> None:
         for member in self._members:
             answer = getattr(member, name)(*arguments)
-            self.stop |= name in STOPPING and bool(answer)
+            if name in STOPPING and answer and member.finishes:
+                self.ended[None if name == "advance" else arguments[0]] = type(member).__name__
+            else:
+                self.stop |= name in STOPPING and bool(answer)
 
 
 SCORE_COLUMNS: Mapping[Metric, str] = {"return": "return", "return_per_agent": "return_per_agent", "win_rate": "won"}

@@ -1,0 +1,155 @@
+"""Is anything lost when the disk or the memory fills up in the middle of a training? One JSON line.
+
+disk      a small file system of its own (tmpfs in a mount namespace): once the first state is saved, a file takes all
+          space but some kilobytes, fewer each time, so that another write fails: of a state, a CSV file, a publication
+memory    a limit of the address space (RLIMIT_AS), some MiB above what the process has when the command starts
+
+Each attempt may end early, but in one line without a traceback and with an exit code that says so. Then the shortage is
+over, the same command runs again, and all files must equal those of an undisturbed run ("differing", "lost").
+"early" counts the attempts that the shortage ended. Exit code 1 unless the last three numbers are 0.
+
+    python benchmarks/faults/shortages.py --attempts 40
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kills import Files, Training, ended, finish  # type: ignore[import-not-found]  # beside this file
+
+MIB = 2**20
+INSIDE = "FP3O_FAULTS_INSIDE"  # set in the mount namespace
+
+
+class FullDisk(Training):
+    """Training on a disk of 16 MiB that somebody else fills."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        disk = folder / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(disk)], check=True)
+        self.ballast = disk / "ballast"
+
+    def attempt(self, place: Path, share: float) -> int:
+        pid = self.start(place)
+        deadline = time.monotonic() + 60
+        while not list(place.rglob("resume.safetensors")) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        space = os.statvfs(place)
+        free = space.f_bavail * space.f_frsize
+        with self.ballast.open("wb") as file:
+            file.write(bytes(max(0, free - int(share * 400_000))))
+        code = ended(pid, 600)
+        assert code is not None
+        self.ballast.unlink()
+        return code
+
+    def place(self, name: str) -> Path:
+        return self.folder / "disk" / name
+
+    def log(self, place: Path) -> Path:
+        return self.folder / f"{place.name}.log"
+
+
+class LittleMemory(Training):
+    """Training in a process that gets only some more memory than it has."""
+
+    limit: int | None = None
+
+    def attempt(self, place: Path, share: float) -> int:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        self.limit = pages * os.sysconf("SC_PAGE_SIZE") + int(share * 160 * MIB)
+        code = ended(self.start(place), 600)
+        assert code is not None
+        self.limit = None
+        return code
+
+    def begin(self) -> None:
+        if self.limit is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (self.limit, self.limit))
+
+    def place(self, name: str) -> Path:
+        return self.folder / name
+
+
+def measure(scenario: FullDisk | LittleMemory, attempts: int) -> dict[str, Any]:
+    """So many shortages, from the smallest to none at all; what came of them."""
+    begun = time.monotonic()
+
+    def whole(place: Path) -> dict[Path, Files]:
+        finish(scenario, place)
+        return scenario.results(place)
+
+    quiet = scenario.place("quiet")
+    scenario.prepare(quiet)
+    wanted = whole(quiet)
+    early = unclear = lost = differing = 0
+    for number in range(attempts):
+        place = scenario.place(f"attempt-{number}")
+        scenario.prepare(place)
+        code = scenario.attempt(place, number / attempts)
+        log = scenario.log(place)
+        if code:
+            early += 1
+            text = log.read_text()
+            line = (text.strip().splitlines() or [""])[-1]
+            # OpenBLAS ends the process itself, with a line of its own.
+            clear = line.startswith(("fp3o: ", "resume with: ", "OpenBLAS error: "))
+            unclear += not clear
+            if not clear:
+                print(f"exit code {code}: {text[-1000:]}", file=sys.stderr)
+            log.unlink()
+        found = whole(place)
+        lost += sum(run not in found for run in wanted)
+        differing += sum(found[run] != files for run, files in wanted.items() if run in found)
+        shutil.rmtree(place)
+    seconds = round(time.monotonic() - begun, 1)
+    return {
+        "attempts": attempts,
+        "early": early,
+        "unclear": unclear,
+        "differing": differing,
+        "lost": lost,
+        "seconds": seconds,
+    }
+
+
+SCENARIOS: dict[str, Callable[[Path], FullDisk | LittleMemory]] = {"disk": FullDisk, "memory": LittleMemory}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--attempts", type=int, default=40, help="of each kind")
+    parser.add_argument("--what", nargs="+", choices=tuple(SCENARIOS), default=list(SCENARIOS))
+    chosen = parser.parse_args()
+    if "disk" in chosen.what and INSIDE not in os.environ:
+        os.environ[INSIDE] = "1"
+        rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        os.execvp("unshare", ["unshare", "--mount", *rights, sys.executable, *sys.argv])
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="fp3o-faults-") as name:
+        for what in chosen.what:
+            folder = Path(name) / what
+            folder.mkdir()
+            found[what] = measure(SCENARIOS[what](folder), chosen.attempts)
+        if "disk" in chosen.what:
+            subprocess.run(["umount", str(Path(name) / "disk" / "disk")], check=True)
+    held = all(entry[kind] == 0 for entry in found.values() for kind in ("unclear", "differing", "lost"))
+    print(json.dumps({"benchmark": "shortages", **found, "held": held}))
+    sys.exit(0 if held else 1)
+
+
+if __name__ == "__main__":
+    main()
