@@ -82,7 +82,7 @@ def _on_numbers(card: Card) -> str:
     text += f"{run['seeds_planned']} runs, {run['seeds_diverged']} diverged)"
     if not card["compared_cells"]:
         return f"{text}; none of these is compared with a published number."
-    counts = Counter(card["verdicts"])
+    counts: Counter[str] = Counter(card["verdicts"])
     differ = sum(number for verdict, number in counts.items() if verdict.startswith("differs"))
     return (
         f"{text}; of {card['compared_cells']} published numbers compared, {differ} differ, {counts['undecided']} are "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -43,7 +43,7 @@ class Question:
     rows_of_hint: int
     """The same at a tenth of the steps."""
 
-    def chance(self, known: Collection[str]) -> float:
+    def chance(self, known: Set[str]) -> float:
         """That it is decided with these cells."""
         more = sum(row <= known for row in self.rows) - self.done
         if more <= 0:
@@ -144,7 +144,7 @@ def plan(
 
 
 def _bundles(
-    open_questions: Sequence[Question], known: Collection[str], minutes_of: Callable[[str], float | None], most: float
+    open_questions: Sequence[Question], known: Set[str], minutes_of: Callable[[str], float | None], most: float
 ) -> list[frozenset[str]]:
     """Of every claim the cells missing for its cheapest row, its two cheapest, and so on: a single row rarely decides
     anything. Those that take at most so many minutes."""
