@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -262,7 +263,8 @@ def test_the_workflow_of_an_own_suite_from_a_wheel(python: Path, tmp_path: Path)
     assert not (results / "failures.json").exists()
     again = shell(str(python), "-P", "-m", "fp3o", "rerun", CELLS[0], "--suite", "own.yaml", "--dry-run", cwd=folder)
     assert re.search(r"^retrain +1$", again, re.MULTILINE)
-    assert shell(str(python), "-P", "-m", "fp3o", "status", "--suite", "own.yaml", cwd=folder) == "6 done\n"
+    status = shell(str(python), "-P", "-m", "fp3o", "status", "--suite", "own.yaml", cwd=folder)
+    assert status.splitlines() == ["6 done", f"6 trained on {os.cpu_count()} cores {platform.machine()}"]
     # An edited plug-in is another run; cells that do not use it keep theirs.
     with (folder / "shy.py").open("a") as file:
         file.write("# edited\n")
