@@ -258,10 +258,14 @@ def test_a_full_gpu_is_one_line_and_how_to_go_on(
     ]
 
 
-def test_a_full_main_memory_is_no_full_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_main_memory_is_no_full_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     replace_loop(monkeypatch, raising(RuntimeError("DefaultCPUAllocator: can't allocate memory")))
-    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
-        cli.main(["train", CELL, "--out", str(tmp_path)])
+    assert call("train", CELL, "--out", str(tmp_path)) == 2
+    shown = capsys.readouterr().err
+    assert "GPU" not in shown
+    assert "resume with: fp3o train" in shown
 
 
 def test_paths_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

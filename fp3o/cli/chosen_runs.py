@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fp3o import config
 from fp3o.errors import UserError, first_of
-from fp3o.runs import layout, records
+from fp3o.runs import layout
 
 if TYPE_CHECKING:
     from fp3o.statistics.scores import CellRuns
@@ -34,6 +34,7 @@ def chosen_runs(given: Sequence[str]) -> list[Chosen]:
 
 
 def _chosen(text: str) -> list[Chosen]:
+    from fp3o.runs import records  # imports NumPy
     from fp3o.statistics.scores import CellRuns, Planned, load_run
 
     groups: dict[tuple[str, str], list[Path]] = {}

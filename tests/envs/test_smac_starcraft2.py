@@ -174,7 +174,7 @@ def test_a_battle_that_smac_restarted_by_itself_is_dropped_and_played_anew(
         env.close()
 
 
-class Repeating:
+class Repeating(BatchEnv):
     """Two slots that always see the same: what is done differs from step to step only by what a policy remembers.
 
     Battles have LENGTH steps; slot 0's first is dropped in its third step and begins again.

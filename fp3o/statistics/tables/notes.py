@@ -89,7 +89,7 @@ def notes_of(table: Table) -> list[str]:
         tasks = {Cell.of(entry.cell).task for entry in table.entries}
         notes += [
             f"{bound.task}: a team that knew every goal {bound.goal_known} would score {bound.value:.1f} ± "
-            f"{bound.spread:.1f} over episodes (our search, near-optimal)."
+            f"{bound.spread:.1f} on the episodes our policies are scored on (our search, near-optimal)."
             for bound in paper.bounds()
             if bound.task in tasks
         ]
