@@ -265,6 +265,14 @@ def test_replayed_steps_are_the_same_without_a_gpu(cell: str, monkeypatch: pytes
     monkeypatch.setattr(forms, "run_concurrently", lambda stream, first, second: (first(), second()))
     for one, other in zip(learned(cell), learned(cell, wrap=GraphSteps), strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
+    plan, (spec, rollout) = short(cell), recorded(cell)
+    plain, replayed = (make_learner(plan, spec, SEEDS, wrap=wrap) for wrap in (eager, GraphSteps))
+    for update, scale in enumerate((1.0, 0.5)):  # a second rollout must not be taken for the first
+        other_rollout = rollout._replace(observation=scale * rollout.observation)
+        for learner in (plain, replayed):
+            learner.update(other_rollout, Draws(SEEDS, update, "cpu"))
+        pairs = zip(plain.stepper.parameters, replayed.stepper.parameters, strict=True)
+        assert all(torch.equal(one, other) for one, other in pairs)
 
 
 @needs_compiler
