@@ -41,8 +41,8 @@ FAULTS = (
     ),
     Fault(
         "learner/step.py",
-        "policy - self.settings.entropy_coef",
-        "policy + self.settings.entropy_coef",
+        "policy - coefficient * entropy",
+        "policy + coefficient * entropy",
         "tests/reference",
     ),
     Fault("learner/step.py", "sample.returns - weights.mean", "sample.returns + weights.mean", "tests/reference"),
@@ -77,8 +77,8 @@ FAULTS = (
     ),
     Fault(
         "learner/randomness.py",
-        "self._iteration, turn)",
-        "self._iteration)",
+        "self.iteration, turn)",
+        "self.iteration)",
         "tests/learner/test_randomness.py tests/training/test_pinned_numbers.py",
     ),
     Fault(
