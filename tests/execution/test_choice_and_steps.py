@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from fake_graphs import replay_on_cpu
 from short_runs import begin, documents, tiny_plan, train, train_interrupted
 from torch import Tensor
 from torch.torch_version import TorchVersion
@@ -25,7 +26,6 @@ from fp3o.envs.interface import EnvSpec, slot_seeds
 from fp3o.errors import UserError
 from fp3o.execution import choice as execution
 from fp3o.execution import compiler as compiling
-from fp3o.execution import steps as forms
 from fp3o.execution.choice import Execution
 from fp3o.execution.compute import Compute
 from fp3o.execution.steps import CompiledSteps, GraphSteps, PairedSteps
@@ -235,34 +235,10 @@ def test_eager_updates_take_two_threads_of_a_cpu_that_has_them(monkeypatch: pyte
     assert form("eager", 0)(stepper) is stepper
 
 
-class FakeGraph:
-    """A graph whose replay repeats its step on the CPU."""
-
-    def __init__(self, step: Callable[[], Any], undo: Callable[[], object]) -> None:
-        self._step = step
-        self.statistics = step()
-        undo()
-
-    def replay(self) -> None:
-        for target, new in zip(self.statistics, self._step(), strict=True):
-            target.copy_(new)
-
-
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
 def test_replayed_steps_are_the_same_without_a_gpu(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a graph reads is copied to fixed addresses, and warming up leaves no trace."""
-
-    def capture(step: Callable[[], Any], undo: Callable[[], object]) -> tuple[FakeGraph, Any]:
-        step()
-        undo()
-        graph = FakeGraph(step, undo)
-        return graph, graph.statistics
-
-    monkeypatch.setattr(forms, "capture", capture)
-    monkeypatch.setattr(forms, "compiled", lambda function: function)
-    monkeypatch.setattr(forms, "Replayed", lambda function: function)
-    monkeypatch.setattr(torch.cuda, "Stream", lambda *_: "a stream")
-    monkeypatch.setattr(forms, "run_concurrently", lambda stream, first, second: (first(), second()))
+    replay_on_cpu(monkeypatch)
     for one, other in zip(learned(cell), learned(cell, wrap=GraphSteps), strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
     plan, (spec, rollout) = short(cell), recorded(cell)

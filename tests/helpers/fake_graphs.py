@@ -26,6 +26,8 @@ def replay_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """`GraphSteps` from now on replays such graphs of plain operations."""
 
     def capture(step: Callable[[], Any], undo: Callable[[], object]) -> tuple[FakeGraph, Any]:
+        step()  # warming up must leave no trace
+        undo()
         graph = FakeGraph(step, undo)
         return graph, graph.statistics
 
