@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from fp3o.api.run import Run, Table, play, runs
     from fp3o.api.team import Team
     from fp3o.api.training import train
-    from fp3o.config.declare import algorithm, environment
+    from fp3o.config.declare import algorithm, environment, network
     from fp3o.envs.interface import BatchEnv, Episode
     from fp3o.errors import UserError
+    from fp3o.networks.module_trunk import Inputs
     from fp3o.registry import Setting
     from fp3o.training.callbacks import Callback
     from fp3o.training.callbacks.stopping import StopAtReturn, StopWithoutProgress
@@ -32,6 +33,7 @@ __all__ = [
     "Context",
     "CriticBatch",
     "Episode",
+    "Inputs",
     "Rollout",
     "Run",
     "Setting",
@@ -46,6 +48,7 @@ __all__ = [
     "__version__",
     "algorithm",
     "environment",
+    "network",
     "play",
     "runs",
     "train",
@@ -58,6 +61,7 @@ _MODULES = {
     "Context": "fp3o.algorithms.turns",
     "CriticBatch": "fp3o.algorithms.turns",
     "Episode": "fp3o.envs.interface",
+    "Inputs": "fp3o.networks.module_trunk",
     "Rollout": "fp3o.algorithms.turns",
     "Run": "fp3o.api.run",
     "Setting": "fp3o.registry",
@@ -71,6 +75,7 @@ _MODULES = {
     "WeightsAndBiases": "fp3o.training.callbacks.wandb",
     "algorithm": "fp3o.config.declare",
     "environment": "fp3o.config.declare",
+    "network": "fp3o.config.declare",
     "play": "fp3o.api.run",
     "train": "fp3o.api.training",
 }

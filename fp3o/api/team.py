@@ -76,7 +76,7 @@ class Team:
         if policy.hidden is not None and memory is None:
             policy.restart()
         elif policy.hidden is not None:
-            shape = (slots, spec.agents, self._run.actor.hidden_size)
+            shape = (slots, spec.agents, self._run.actor.trunk.memory)
             state = np.array(memory, dtype=np.float32)
             if state.shape != shape:
                 raise UserError(f"memory has shape {state.shape}; allowed: {shape}")

@@ -107,7 +107,7 @@ def _configuration(cell: Cell, settings: Settings, options: Any, protocol: int, 
         "options": hashed(asdict(options), type(options)),
     }
     environment = options.env or cell.task if isinstance(options, PettingzooOptions) else ""
-    plugins = registry.digests(cell.algorithm, environment)
+    plugins = registry.digests(cell.algorithm, environment, settings.network)
     return {**configuration, "plugins": plugins} if plugins else configuration
 
 
@@ -217,6 +217,8 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
             f"minibatches = {settings.minibatches} does not divide the {pieces} {what} of a rollout; "
             f"allowed: {_divisors(pieces, settings.minibatches)}"
         )
+    if settings.network not in registry.networks():
+        raise unknown("network", settings.network, registry.networks(), cell.id)
     _check_algorithm(cell, settings)
     # A user-supplied environment needs its import path; for those known by name the task's name is enough.
     known = not isinstance(options, PettingzooOptions) or (options.env or cell.task) in registry.ENVIRONMENTS

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fp3o.fields import Bounds, Declared, MayVary, declared
-from fp3o.registry import algorithms
+from fp3o.fields import AddedLater, Bounds, Declared, MayVary, ReadWith, declared
+from fp3o.registry import STANDARD, algorithms
 from fp3o.schedules import Schedule
 
 FLOAT32 = 1e38  # Greatest magnitude: the networks compute in 32 bits.
@@ -65,7 +65,13 @@ class Settings:
     hidden_size: Annotated[int, Bounds(2, 4096)] = 64
     """Width of every hidden layer and of the GRU."""
     recurrent: bool = False
-    """GRU after the two linear layers, actor and critic (paper: network mlp or rnn)."""
+    """GRU after the linear layers, actor and critic (paper: network mlp or rnn)."""
+    network: Annotated[str, AddedLater(STANDARD)] = STANDARD
+    """standard (release: LayerNorm, linear layers, GRU where recurrent), or the name of a plug-in's (fp3o.network)."""
+    hidden_layers: Annotated[int, Bounds(1, 16), AddedLater(2), ReadWith("network", STANDARD)] = 2
+    """Linear layers of the standard network before the GRU (release: layer N 1, that is one besides the first)."""
+    activation: Annotated[Literal["relu", "tanh"], AddedLater("relu"), ReadWith("network", STANDARD)] = "relu"
+    """After each of them (release: ReLU)."""
     chunk_length: Annotated[int, Bounds(1, 1_000_000)] = 10
     """Recurrent training: steps per chunk from a stored hidden state (data chunk length)."""
     gaussian_std: Literal["sigmoid", "exp"] = "sigmoid"

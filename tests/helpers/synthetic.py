@@ -111,9 +111,9 @@ def _of_one(learner: Learner, seed: int, iteration: int, deaths: bool, starts_ep
             for part in np.split(legal, first[1:], axis=-1)
         ]
         actions = torch.from_numpy(np.stack(drawn, -1).astype(np.float32))
-    size = learner.critic.state_size
-    width = settings.hidden_size
-    hidden = 0.5 * normal(2, *lead, width) if settings.recurrent else None
+    size = learner.critic.trunk.inputs
+    width = learner.actor.trunk.memory
+    hidden = 0.5 * normal(2, *lead, width) if width else None
     if hidden is not None and starts_episodes:
         hidden[:, 0] = 0
     return Rollout(
