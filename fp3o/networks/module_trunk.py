@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,11 +32,16 @@ class Inputs:
     choices: int = 0
     """Of an actor with discrete actions: the number of legal choices that `available` tells; else 0."""
 
+    @property
+    def rest(self) -> int:
+        """Numbers of a row that follow the image: the agent's number, where the environment appends it."""
+        return self.size - (math.prod(self.shape) if self.shape else 0)
+
     def split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The image [B, *shape] at the beginning of rows [B, size], as the environment gave it, and what follows it:
-        the agent's number, where the environment appends it."""
-        pixels = math.prod(self.shape)
-        return rows[:, :pixels].reshape(-1, *self.shape), rows[:, pixels:]
+        """The images [B, *shape] that rows [B, size] begin with, as the environment gave them, and the rest [B, rest];
+        without images, nothing [B, 0] and the rows."""
+        pixels = self.size - self.rest
+        return rows[:, :pixels].reshape(len(rows), *(self.shape or (0,))), rows[:, pixels:]
 
 
 def make_trunk(inputs: Inputs, settings: Any, role: Literal["actor", "critic"]) -> Trunk:
@@ -111,6 +117,13 @@ class ModuleTrunk:
             states.append(state)
         features, after = (torch.stack(y, 2).reshape(*x.shape[:4], -1) for y in (outputs, states))
         return features, after
+
+    def module(self, p: dict[str, Tensor]) -> nn.Module:
+        module = copy.deepcopy(self._module)
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                parameter.copy_(p[f"{PREFIX}{name}"])
+        return module
 
     def _call(self, parameters: dict[str, Tensor], rows: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         """Each network, [networks, *shape] parameters, on its rows [networks, B, …]."""

@@ -11,11 +11,12 @@ from typing import Literal, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from fp3o.networks.products import linear
 from fp3o.networks.recurrent import gru
 from fp3o.networks.stacked import Shapes, constant, dense_shapes, norm_shapes, orthogonal, padded, standardised
+from fp3o.networks.standard_module import StandardModule
 
 # Gain of the orthogonal initialisation, as in on-policy (torch.nn.init.calculate_gain).
 GAINS = {"relu": 2**0.5, "tanh": 5 / 3}
@@ -55,6 +56,9 @@ class Trunk(Protocol):
         hidden [R, K, C, memory]: before the first step. keep [R, K, C, L]: 0 where a step starts an episode and the
         memory is reset. available [R, K, C, L, D]: legal choices, of actors.
         """
+
+    def module(self, p: dict[str, Tensor]) -> nn.Module:
+        """One network with these parameters, *shape each, as a plain module; called as those of plug-ins are."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,11 @@ class StandardTrunk:
         else:
             x = self._dense_layers(layers, x)
         return x.reshape(replicas, agents, chunks, length, -1), states
+
+    def module(self, p: dict[str, Tensor]) -> nn.Module:
+        module = StandardModule(self)
+        module.load_state_dict({name: p[name].T if p[name].dim() == 2 else p[name] for name in self.shapes()})
+        return module
 
     def _dense_layers(self, layers: dict[str, Tensor], x: Tensor) -> Tensor:
         activation = F.relu if self.activation == "relu" else torch.tanh

@@ -186,6 +186,8 @@ class PettingzooBatch(BatchEnv):
             episode_limit=self._options.episode_limit,
             agent_types=described.types,
             agent_id=self._options.agent_id,
+            observation_shape=described.shape,
+            state_shape=described.state_shape,
             exact_resume=False,
         )
 

@@ -61,7 +61,9 @@ def _sizes(env: Any, description: Description) -> Iterator[Finding]:
     padded = f"; shorter ones are padded to {max(seen)}" if len(set(seen)) > 1 else ""
     yield ("yes", f"observations of {', '.join(map(str, dict.fromkeys(seen)))} numbers{padded}")
     if any(len(split_mask(env.observation_space(a))[0].shape or ()) > 1 for a in agents):
-        yield ("note", "observations are images or tables: they are flattened, and the networks have no convolutions")
+        axes = " × ".join(map(str, description.shape)) or "of different shapes"
+        seen_by = "fp3o.Inputs.split gives them to a network of yours" if description.shape else "networks see rows"
+        yield ("note", f"observations are images or tables, {axes}: the standard network flattens them, {seen_by}")
     if description.kind == "gaussian":
         dimensions = [c[0] for c in description.choices]
         yield ("yes", f"continuous actions of {', '.join(map(str, dict.fromkeys(dimensions)))} dimensions")

@@ -1,0 +1,208 @@
+"""Networks of plug-ins: what they compute, under every sharing, alone and in a stack, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from short_runs import files, tiny_plan, train, train_interrupted
+from synthetic import ACTIONS, SETTINGS, make_learner, make_rollout, make_spec, with_settings
+from torch import Tensor
+
+import fp3o
+from fp3o.config.sharings import SHARINGS
+from fp3o.envs.interface import EnvSpec
+from fp3o.learner.randomness import Draws
+from fp3o.learner.state import named
+from fp3o.learner.update import Learner, initialise, networks
+from fp3o.networks.actor import Actor, Owners
+from fp3o.networks.critic import Critic
+from fp3o.networks.module_trunk import PREFIX, Inputs
+from fp3o.networks.sharing import sharing
+from fp3o.networks.stacked import ParameterLayout
+from fp3o.networks.standard_module import StandardModule
+from fp3o.networks.trunk import StandardTrunk
+from fp3o.registry import NETWORKS, load_file
+from fp3o.rollout.values import Scan, scan_by_steps
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+Write = Callable[[str, str], Path]
+REPLICAS = 2
+
+# A network with a memory, and one for critics.
+REMEMBERING = """
+import torch
+from torch import nn
+import fp3o
+
+class Judge(nn.Module):
+    memory = 3
+    def __init__(self, inputs, settings):
+        super().__init__()
+        self.layer = nn.Linear(inputs.size + self.memory, settings.hidden_size)
+        self.register_buffer("scale", torch.linspace(0.5, 1.5, settings.hidden_size))
+    def forward(self, state, available, memory):
+        assert available is None
+        x = torch.tanh(self.layer(torch.cat([state, memory], -1)) * self.scale)
+        return x, x[:, :3]
+
+@fp3o.network("remembering", critic=Judge)
+class Remembering(nn.Module):
+    memory = 5
+    def __init__(self, inputs, settings):
+        super().__init__()
+        self.layer = nn.Linear(inputs.size + inputs.choices + self.memory, 7)
+        self.carry = nn.Linear(7, 5)
+    def forward(self, observation, available, memory):
+        seen = [observation, memory] if available is None else [observation, available.to(memory.dtype), memory]
+        x = torch.tanh(self.layer(torch.cat(seen, -1)))
+        return x, torch.tanh(self.carry(x))
+"""
+
+
+class Plain(StandardModule):
+    """The standard network as a plug-in would write it."""
+
+    def __init__(self, inputs: Inputs, settings: Any) -> None:
+        super().__init__(StandardTrunk(inputs.size, settings.hidden_size, settings.recurrent))
+
+
+@pytest.fixture
+def in_double() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def as_plain(standard: ParameterLayout, plain: ParameterLayout, flat: Tensor) -> Tensor:
+    """A buffer of the standard network's parameters as that of the plug-in's, whose matrices are transposed."""
+    views, moved = standard.views(flat), torch.zeros(*flat.shape[:2], plain.size)
+    for name, view in plain.views(moved).items():
+        own = views[name.removeprefix(PREFIX)]
+        view.copy_(own.mT if name.startswith(PREFIX) and own.dim() == 4 else own)
+    return moved
+
+
+def outputs(actor: Actor, critic: Critic, flat: list[Tensor], data: list[Tensor | None]) -> list[Tensor]:
+    """Distribution, values, memory and gradients."""
+    rows = Owners(*(torch.tensor(o).expand(REPLICAS, -1) for o in (actor.sharing.trunk, actor.sharing.head)))
+    seen, state, available, hidden, keep = data
+    assert seen is not None
+    assert state is not None
+    flat = [x.clone().requires_grad_() for x in flat]
+    layers = actor.layers(actor.rows(flat[0], flat[1], rows))
+    distribution, after = actor.distribution(layers, seen, available, hidden, keep)
+    value, states = critic.value(critic.layers(critic.rows(flat[2], rows.trunk)), state, hidden, keep)
+    loss = (distribution.location * torch.linspace(0.0, 1.0, distribution.location.shape[-1])).sum() + (value**2).sum()
+    found = [distribution.location, value, *(x for x in (after, states) if x is not None)]
+    return [x.detach() for x in found] + list(torch.autograd.grad(loss, flat))
+
+
+@pytest.mark.usefixtures("in_double")
+@pytest.mark.parametrize("recurrent", [False, True], ids=["mlp", "gru"])
+@pytest.mark.parametrize("kind", SHARINGS)
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_the_standard_network_as_a_plug_in_computes_the_same(
+    kind: str, recurrent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(NETWORKS, "plain", fp3o.registry.Network(Plain, Plain))
+    spec = make_spec(agents=3, action=ACTIONS["multi-discrete"])
+    owners, settings = sharing(kind, spec.agent_types), with_settings(SETTINGS, recurrent=recurrent)
+    standard, plain = (
+        networks(spec, owners, "mappo", with_settings(settings, network=n)) for n in ("standard", "plain")
+    )
+    source = torch.Generator().manual_seed(1)
+    initial = [x + 0.1 * torch.randn(x.shape, generator=source) for x in initialise(*standard, range(REPLICAS))]
+    moved = [
+        as_plain(standard[0].trunk_layout, plain[0].trunk_layout, initial[0]),
+        initial[1],
+        as_plain(standard[1].layout, plain[1].layout, initial[2]),
+    ]
+    lead = (REPLICAS, 3, 4, 5)
+    data: list[Tensor | None] = [
+        torch.randn(*lead, n, generator=source) for n in (spec.observation_size, spec.state_size)
+    ]
+    data.append(torch.rand(*lead, spec.action.parameters, generator=source) < 0.8)
+    data.append(torch.randn(*lead[:3], 8, generator=source) if recurrent else None)
+    data.append((torch.rand(lead, generator=source) < 0.7).double() if recurrent else None)
+    ours, theirs = outputs(*standard, initial, data), outputs(*plain, moved, data)
+    theirs[-3] = theirs[-3]
+    expected = ours[:-3] + [
+        as_plain(standard[0].trunk_layout, plain[0].trunk_layout, ours[-3]),
+        ours[-2],
+        as_plain(standard[1].layout, plain[1].layout, ours[-1]),
+    ]
+    for mine, yours in zip(expected, theirs, strict=True):
+        assert mine.dtype == torch.float64
+        assert (mine - yours).abs().max() <= 1e-12 * yours.abs().max()
+        assert yours.abs().max() > 1e-3
+
+
+def test_values_step_by_step_are_those_of_the_scan() -> None:
+    learner = make_learner("mappo", "none", with_settings(SETTINGS, recurrent=True), (0, 1))
+    rollout, critic = make_rollout(learner, (0, 1)), learner.critic
+    assert isinstance(critic.trunk, StandardTrunk)
+    layers = critic.layers(critic.rows(learner.stepper.parameters.critic.detach(), None))
+    hidden = torch.randn(2, 3, 2, 8, generator=torch.Generator().manual_seed(0))
+    given = (layers, rollout.state, rollout.keep, rollout.state[:, -1], rollout.keep[:, 3], hidden)
+    scan = Scan(critic, critic.trunk, 2, SETTINGS.rollout_length, 2, torch.device("cpu"))
+    for ours, theirs in zip(scan_by_steps(critic, *given), scan(*given), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+def image_spec() -> EnvSpec:
+    spec = make_spec(agents=3, action=ACTIONS["categorical"], observation=5 * 4 * 2 + 3, state=3 * 5 * 4 * 2)
+    return EnvSpec(**{**vars(spec), "observation_shape": (5, 4, 2), "state_shape": (3, 5, 4, 2)})
+
+
+CASES = {
+    "pixels": (image_spec(), {}),
+    "entities": (image_spec(), {}),
+    "remembering": (make_spec(action=ACTIONS["categorical"]), {"recurrent": True}),
+}
+
+
+def learner_of(network: str, kind: str, seeds: tuple[int, ...], write: Write) -> Learner:
+    if network == "remembering":
+        load_file(write("remembering.py", REMEMBERING))
+    else:
+        load_file(EXAMPLES / f"{network}.py")
+    spec, changes = CASES[network]
+    return make_learner("fp3o", kind, with_settings(SETTINGS, network=network, **changes), seeds, spec)
+
+
+@pytest.mark.parametrize("kind", SHARINGS)
+@pytest.mark.parametrize("network", CASES)
+def test_a_seed_alone_and_in_a_stack_are_the_same_bits(network: str, kind: str, write: Write) -> None:
+    """Initialisation, and an update with all its turns."""
+    states = []
+    for seeds in ((3, 7, 9), (7,)):
+        learner = learner_of(network, kind, seeds, write)
+        before = [x.clone() for x in learner.stepper.parameters]
+        learner.update(make_rollout(learner, seeds), Draws(seeds, 0))
+        place = seeds.index(7)
+        states.append([x[place] for x in (*before, *named(learner.stepper.state).values())])
+        moved = [(old - new).abs().max() for old, new in zip(before, learner.stepper.parameters, strict=True)]
+        assert min(moved) > 0
+    assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
+    trunks = states[0][0]
+    assert all(not torch.equal(trunks[0], other) for other in trunks[1:]), "each owner is drawn on its own"
+
+
+@pytest.mark.parametrize("kind", SHARINGS)
+def test_a_run_goes_on_to_the_same_bytes(kind: str, write: Write, tmp_path: Path) -> None:
+    load_file(write("remembering.py", REMEMBERING))
+    cell = f"mpe/simple-spread/{kind}/mappo" if kind == "none" else f"matrix/two-step/{kind}/happo"
+    plan = tiny_plan(
+        cell, 3, network="remembering", recurrent=True, chunk_length=4, rollout_length=24 + kind.count("none")
+    )
+    plan = plan if kind != "none" else tiny_plan(cell, 3, network="remembering", recurrent=True)
+    whole = train(plan, tmp_path / "whole", (0, 1))
+    assert train_interrupted(plan, tmp_path / "interrupted", (0, 1)) == whole == files(tmp_path / "whole")
+    run = fp3o.runs(tmp_path / "whole")[0]
+    assert run.settings["network"] == "remembering"
+    assert run.team().to_torch().memory_sizes == (5, 3)
+    assert len(run.team().act(run.make_env(1).spec.agents * [[0.0] * run.team()._width])[0]) > 0
