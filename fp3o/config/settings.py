@@ -76,6 +76,8 @@ class Settings:
     """Recurrent training: steps per chunk from a stored hidden state (data chunk length)."""
     gaussian_std: Literal["sigmoid", "exp"] = "sigmoid"
     """σ = 0.5·sigmoid(ψ) (release, std x coef 1, y coef 0.5) or exp(ψ) (on-policy)."""
+    start_from: Annotated[str, AddedLater("")] = ""
+    """The run whose networks training starts from, <cell>/<digest>/seed-<k> (set by --start-from); empty: none."""
     evaluation_interval: Annotated[int, Bounds(1, 10**12)] = 25
     """Iterations between evaluations (release; the paper's text says every iteration)."""
     evaluation_episodes: Annotated[int, Bounds(1, 100_000)] = 32

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from fp3o.errors import UserError
+from fp3o import registry
+from fp3o.errors import UserError, unknown
 from fp3o.networks.stacked import Initialiser, Shapes, padded
 from fp3o.networks.trunk import StandardTrunk, Trunk
 from fp3o.registry import NETWORKS, STANDARD, failure
@@ -49,6 +50,8 @@ def make_trunk(inputs: Inputs, settings: Any, role: Literal["actor", "critic"]) 
     if settings.network == STANDARD:
         layers, activation = settings.hidden_layers, settings.activation
         return StandardTrunk(inputs.size, settings.hidden_size, settings.recurrent, layers, activation)
+    if settings.network not in NETWORKS:
+        raise unknown("network", settings.network, registry.networks(), "a run whose plug-in was not imported")
     return ModuleTrunk(settings.network, getattr(NETWORKS[settings.network], role), inputs, settings)
 
 
@@ -135,16 +138,22 @@ class ModuleTrunk:
 
         def one(own: dict[str, Tensor], seen: dict[str, Tensor]) -> Any:
             given = (seen["observation"], seen.get("available"), seen.get("memory"))
-            return functional_call(self._module, (own, buffers), given)
+            result = functional_call(self._module, (own, buffers), given)
+            parts = result if isinstance(result, tuple) else (result,)
+            if len(parts) != 1 + bool(self.memory) or not all(isinstance(part, Tensor) for part in parts):
+                says = ", ".join(type(part).__name__ for part in parts)
+                wanted = "features and memory" if self.memory else "features"
+                raise UserError(f"network {self.name!r} returns {says}; allowed: {wanted}, tensors")
+            return parts
 
         try:
-            result = vmap(one)(parameters, rows)
-        except torch.OutOfMemoryError:
+            found = vmap(one)(parameters, rows)
+        except (UserError, torch.OutOfMemoryError):
             raise
         except Exception as error:
             raise UserError(f"network {self.name!r} fails: {failure(error, self._file)}") from error
-        out, after = result if isinstance(result, tuple) else (result, None)
-        return (out[:1], None if after is None else after[:1]) if alone else (out, after)
+        out, after = (*(part[:1] if alone else part for part in found), None)[:2]
+        return out, after
 
     def _buffers_on(self, device: torch.device) -> dict[str, Tensor]:
         """The module's buffers: constants, the same for every network."""
@@ -173,10 +182,9 @@ class ModuleTrunk:
             rows["available"] = torch.ones(2, 2, self.seen.choices, dtype=torch.bool)
         stacked = {name: torch.stack((p, p)) for name, p in self._module.named_parameters()}
         out, after = self._call(stacked, rows)
-        wanted = [(out, "features")] + [(after, f"memory {self.memory}")] * bool(self.memory)
-        for found, what in wanted:
-            fits = isinstance(found, Tensor) and found.dim() == 3 and found.shape[:2] == (2, 2)
-            if not fits or (what != "features" and found.shape[2] != self.memory):
-                seen = tuple(found.shape[1:]) if isinstance(found, Tensor) else type(found).__name__
-                raise UserError(f"network {self.name!r} returns {seen} for 2 rows; allowed: [2, {what}]")
+        if out.dim() != 3 or out.shape[1] != 2:
+            raise UserError(f"network {self.name!r} returns {tuple(out.shape[1:])} for 2 rows; allowed: [2, features]")
+        if after is not None and after.shape[1:] != (2, self.memory):
+            says = f"a memory {tuple(after.shape[1:])} for 2 rows"
+            raise UserError(f"network {self.name!r} returns {says}; allowed: [2, {self.memory}]")
         return out.shape[-1]

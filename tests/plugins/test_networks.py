@@ -6,21 +6,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from short_runs import files, tiny_plan, train, train_interrupted
 from synthetic import ACTIONS, SETTINGS, make_learner, make_rollout, make_spec, with_settings
-from torch import Tensor
+from torch import Tensor, nn
 
 import fp3o
+from fp3o.config import Cell, Scalar, resolve
 from fp3o.config.sharings import SHARINGS
+from fp3o.envs import make
 from fp3o.envs.interface import EnvSpec
 from fp3o.learner.randomness import Draws
 from fp3o.learner.state import named
 from fp3o.learner.update import Learner, initialise, networks
 from fp3o.networks.actor import Actor, Owners
 from fp3o.networks.critic import Critic
-from fp3o.networks.module_trunk import PREFIX, Inputs
+from fp3o.networks.module_trunk import PREFIX, Inputs, ModuleTrunk
 from fp3o.networks.sharing import sharing
 from fp3o.networks.stacked import ParameterLayout
 from fp3o.networks.standard_module import StandardModule
@@ -129,8 +132,8 @@ def test_the_standard_network_as_a_plug_in_computes_the_same(
     data.append(torch.randn(*lead[:3], 8, generator=source) if recurrent else None)
     data.append((torch.rand(lead, generator=source) < 0.7).double() if recurrent else None)
     ours, theirs = outputs(*standard, initial, data), outputs(*plain, moved, data)
-    theirs[-3] = theirs[-3]
-    expected = ours[:-3] + [
+    expected = [
+        *ours[:-3],
         as_plain(standard[0].trunk_layout, plain[0].trunk_layout, ours[-3]),
         ours[-2],
         as_plain(standard[1].layout, plain[1].layout, ours[-1]),
@@ -196,13 +199,153 @@ def test_a_seed_alone_and_in_a_stack_are_the_same_bits(network: str, kind: str, 
 def test_a_run_goes_on_to_the_same_bytes(kind: str, write: Write, tmp_path: Path) -> None:
     load_file(write("remembering.py", REMEMBERING))
     cell = f"mpe/simple-spread/{kind}/mappo" if kind == "none" else f"matrix/two-step/{kind}/happo"
-    plan = tiny_plan(
-        cell, 3, network="remembering", recurrent=True, chunk_length=4, rollout_length=24 + kind.count("none")
-    )
-    plan = plan if kind != "none" else tiny_plan(cell, 3, network="remembering", recurrent=True)
+    chunks: dict[str, Scalar] = {} if kind == "none" else {"chunk_length": 4}
+    plan = tiny_plan(cell, 3, network="remembering", recurrent=True, **chunks)
     whole = train(plan, tmp_path / "whole", (0, 1))
     assert train_interrupted(plan, tmp_path / "interrupted", (0, 1)) == whole == files(tmp_path / "whole")
     run = fp3o.runs(tmp_path / "whole")[0]
     assert run.settings["network"] == "remembering"
-    assert run.team().to_torch().memory_sizes == (5, 3)
-    assert len(run.team().act(run.make_env(1).spec.agents * [[0.0] * run.team()._width])[0]) > 0
+    team, snapshot = run.team(), run.make_env(2).reset(np.zeros(2, np.uint64))
+    actions, memory = team.act(snapshot.observation, available=snapshot.available)
+    module = team.to_torch()
+    assert module.memory_sizes == (5, 3)
+    assert "trunks.0.carry.weight" in module.state_dict()
+    zeros = torch.zeros(2, len(team.agents), 5)
+    assert snapshot.available is not None
+    acted = module(torch.from_numpy(snapshot.observation), torch.from_numpy(snapshot.available), zeros)
+    assert np.array_equal(acted.action.numpy(), actions)
+    assert acted.memory is not None
+    np.testing.assert_allclose(acted.memory.detach().numpy(), memory, atol=1e-6)
+
+
+@pytest.mark.parametrize(("network", "game"), [("pixels", "spot"), ("entities", "marked")])
+def test_the_examples_train(network: str, game: str, tmp_path: Path) -> None:
+    """A few iterations; docs/networks.md says how far they come."""
+    for name in (network, game):
+        load_file(EXAMPLES / f"{name}.py")
+    settings = {"network": network, "total_steps": 400, "rollout_threads": 4, "minibatches": 1, "epochs": 1}
+    settings |= {"evaluation_episodes": 2, "final_episodes": 2, "hidden_size": 16}
+    (run,) = fp3o.train(f"pettingzoo/{game}/partial/fp3o", [0], settings, tmp_path, path="eager", quiet=True)
+    assert run.status == "finished"
+
+
+def test_images_reach_a_network_as_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pixels that the environment drew, in its axes; the agent's number apart; critics see all agents' images."""
+    seen: list[tuple[Tensor, Tensor]] = []
+
+    class Looking(nn.Module):
+        def __init__(self, inputs: Inputs, settings: Any) -> None:
+            super().__init__()
+            self.inputs, self.layer = inputs, nn.Linear(inputs.size, 4)
+
+        def forward(self, observation: Tensor, available: Tensor | None, memory: Tensor | None) -> Tensor:
+            return self.layer(observation)
+
+    load_file(EXAMPLES / "spot.py")
+    monkeypatch.setitem(NETWORKS, "looking", fp3o.registry.Network(Looking, Looking))
+    plan = resolve(Cell.parse("pettingzoo/spot/full/mappo"), {"network": "looking"})
+    env = make("pettingzoo", "spot", 3, options=plan.options)
+    try:
+        snapshot, spec = env.reset(np.arange(3, dtype=np.uint64)), env.spec
+    finally:
+        env.close()
+    actor, critic = networks(spec, sharing("full", spec.agent_types), "mappo", plan.settings)
+    for trunk, rows in ((actor.trunk, snapshot.observation), (critic.trunk, snapshot.state)):
+        assert isinstance(trunk, ModuleTrunk)
+        seen.append(trunk.seen.split(torch.from_numpy(rows).flatten(0, 1)))
+    (images, numbers), (states, rest) = seen
+    assert images.shape == (6, 5, 5, 1)
+    assert images.flatten(1).sort(1).values[:, -2:].tolist() == [[0.0, 255.0]] * 6
+    assert numbers.tolist() == [[1.0, 0.0], [0.0, 1.0]] * 3
+    assert states.shape == (6, 2, 5, 5, 1)
+    assert rest.shape == (6, 0)
+    assert torch.equal(states[0, 1], images[1])
+
+
+def test_depth_and_activation_are_settings_that_old_runs_need_not_name() -> None:
+    cell = Cell.parse("matrix/climbing/full/mappo")
+    plain = resolve(cell)
+    assert not {"network", "hidden_layers", "activation"} & plain.configuration()["settings"].keys()
+    assert resolve(cell, {"hidden_layers": 2, "activation": "relu", "network": "standard"}).digest == plain.digest
+    deep = resolve(cell, {"hidden_layers": 3, "activation": "tanh"})
+    assert deep.digest != plain.digest
+    actor, _ = networks(make_spec(), sharing("full", (0, 1, 0)), "mappo", deep.settings)
+    assert [name for name in actor.trunk_layout.entries if name.endswith("_norm.bias")] == [
+        *("feature_norm.bias", "fc1_norm.bias", "fc2_norm.bias", "fc3_norm.bias")
+    ]
+    module = actor.trunk.module(actor.trunk_layout.views(actor.initialise(torch.Generator().manual_seed(0))[0][0]))
+    trunks, heads = actor.initialise(torch.Generator().manual_seed(0))
+    x = torch.randn(4, 5, generator=torch.Generator().manual_seed(1))
+    ours, _ = actor.distribution(
+        actor.layers(actor.rows(trunks[None], heads[None], Owners(None, None))),
+        x.expand(1, 3, 1, 4, 5),
+        None,
+        None,
+        None,
+    )
+    head = actor.head_layout.views(heads[0])
+    torch.testing.assert_close(ours.location[0, 0, 0], module(x) @ head["head.weight"] + head["head.bias"])
+
+
+def broken(body: str, before: str = "") -> str:
+    return f"""
+import torch
+from torch import nn
+import fp3o
+{before}
+@fp3o.network("broken")
+class Broken(nn.Module):
+    def __init__(self, inputs, settings):
+        super().__init__()
+        self.layer = nn.Linear(inputs.size, 4)
+        self.noise = nn.Dropout(0.5)
+    def forward(self, observation, available, memory):
+        {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "return self.layer(observation).sum(-1)",
+            r"network 'broken' returns \(2,\) for 2 rows; allowed: \[2, features\]",
+        ),
+        ("return None", r"network 'broken' returns NoneType; allowed: features, tensors"),
+        ("return self.layer(observation[:, 1:])", r"network 'broken' fails: RuntimeError: .* \(line 13\)"),
+        ("return self.noise(self.layer(observation))", r"network 'broken' fails: RuntimeError: .*random.*"),
+    ],
+)
+def test_mistakes_in_a_module_are_one_line(body: str, message: str, write: Write) -> None:
+    load_file(write("broken.py", broken(body)))
+    with pytest.raises(fp3o.UserError, match=f"^{message}$"):
+        make_learner("mappo", "full", with_settings(SETTINGS, network="broken"))
+
+
+def test_mistakes_in_declarations_and_settings_are_one_line(write: Write) -> None:
+    with pytest.raises(
+        fp3o.UserError, match=r"unknown network 'nothing' in matrix/climbing/full/mappo; allowed: standard"
+    ):
+        resolve(Cell.parse("matrix/climbing/full/mappo"), {"network": "nothing"})
+    for text, message in {
+        '@fp3o.network("standard")\nclass A:\n    forward = 1': r"network 'standard': a name may hold .* not standard",
+        '@fp3o.network("a")\ndef a(x): ...': r"network 'a': 'a' is no class of torch.nn.Module",
+        '@fp3o.network("a", critic=3)\nclass A:\n    forward = 1': r"network 'a': 3 is no class of torch.nn.Module",
+    }.items():
+        with pytest.raises(fp3o.UserError, match=message):
+            load_file(write("wrong.py", f"import fp3o\n{text}\n"))
+    load_file(write("remembering.py", REMEMBERING))
+    message = r"network 'remembering' has a memory of 5 numbers, and recurrent = false; allowed: recurrent = true"
+    with pytest.raises(fp3o.UserError, match=message):
+        make_learner("mappo", "full", with_settings(SETTINGS, network="remembering"))
+
+
+def test_its_source_is_part_of_the_digest(write: Write) -> None:
+    cell = Cell.parse("matrix/climbing/full/mappo")
+    load_file(write("remembering.py", REMEMBERING))
+    first = resolve(cell, {"network": "remembering", "recurrent": True, "chunk_length": 8})
+    assert first.configuration()["plugins"].keys() == {"network"}
+    load_file(write("remembering.py", REMEMBERING.replace("0.5, 1.5", "0.4, 1.5")))
+    second = resolve(cell, {"network": "remembering", "recurrent": True, "chunk_length": 8})
+    assert first.digest != second.digest
+    assert "plugins" not in resolve(cell).configuration()
