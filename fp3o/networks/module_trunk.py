@@ -19,7 +19,8 @@ from fp3o.networks.trunk import StandardTrunk, Trunk
 from fp3o.registry import NETWORKS, STANDARD, failure
 from fp3o.source_files import source_file
 
-PREFIX = "net."  # of a module's parameters, beside those of the head
+# Of a module's parameters and buffers, beside the parameters of the head.
+PREFIX, BUFFER = "net.", "buffer."
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,15 @@ class ModuleTrunk:
         return {f"{PREFIX}{name}": (tuple(p.shape), initialiser(name)) for name, p in named}
 
     def layers(self, p: dict[str, Tensor], head: str) -> dict[str, Tensor]:
+        weight, bias = p[f"{head}.weight"], p[f"{head}.bias"]
         names = f"{head}.weight", f"{head}.bias"
-        return p | dict(zip(names, padded(p[names[0]], p[names[1]]), strict=True))
+        return self.buffers(weight.device) | p | dict(zip(names, padded(weight, bias), strict=True))
+
+    def buffers(self, device: torch.device) -> dict[str, Tensor]:
+        if device not in self._buffers:
+            named = self._module.named_buffers()
+            self._buffers[device] = {f"{BUFFER}{name}": x.to(device) for name, x in named}
+        return self._buffers[device]
 
     def features(
         self,
@@ -99,13 +107,14 @@ class ModuleTrunk:
         keep: Tensor | None,
         available: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        own = {name.removeprefix(PREFIX): w for name, w in layers.items() if name.startswith(PREFIX)}
+        own = {name: w for name, w in layers.items() if name.startswith(PREFIX)}
         networks = math.prod(next(iter(own.values())).shape[:2])  # of all seeds and owners
-        parameters = {name: w.flatten(0, 1) for name, w in own.items()}
+        parameters = {name.removeprefix(PREFIX): w.flatten(0, 1) for name, w in own.items()}
+        buffers = {name.removeprefix(BUFFER): x for name, x in layers.items() if name.startswith(BUFFER)}
         folded = {"observation": x, "available": available}
         rows = {name: y.reshape(networks, -1, *y.shape[3:]) for name, y in folded.items() if y is not None}
         if not self.memory:
-            out, _ = self._call(parameters, {name: y.flatten(1, 2) for name, y in rows.items()})
+            out, _ = self._call(parameters, buffers, {name: y.flatten(1, 2) for name, y in rows.items()})
             return out.reshape(*x.shape[:4], -1), None
         assert hidden is not None
         assert keep is not None
@@ -113,7 +122,7 @@ class ModuleTrunk:
         outputs, states = [], []
         for step in range(x.shape[3]):
             now = {name: y[:, :, step] for name, y in rows.items()}
-            out, after = self._call(parameters, now | {"memory": state * mask[:, :, step]})
+            out, after = self._call(parameters, buffers, now | {"memory": state * mask[:, :, step]})
             assert after is not None
             state = after
             outputs.append(out)
@@ -128,13 +137,14 @@ class ModuleTrunk:
                 parameter.copy_(p[f"{PREFIX}{name}"])
         return module
 
-    def _call(self, parameters: dict[str, Tensor], rows: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _call(
+        self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], rows: dict[str, Tensor]
+    ) -> tuple[Tensor, Tensor | None]:
         """Each network, [networks, *shape] parameters, on its rows [networks, B, …]."""
         alone = len(rows["observation"]) == 1
         if alone:
             # A convolution of one network is another routine than those of several side by side, with other last bits.
             parameters, rows = ({name: y.expand(2, *y.shape[1:]) for name, y in z.items()} for z in (parameters, rows))
-        buffers = self._buffers_on(rows["observation"].device)
 
         def one(own: dict[str, Tensor], seen: dict[str, Tensor]) -> Any:
             given = (seen["observation"], seen.get("available"), seen.get("memory"))
@@ -154,12 +164,6 @@ class ModuleTrunk:
             raise UserError(f"network {self.name!r} fails: {failure(error, self._file)}") from error
         out, after = (*(part[:1] if alone else part for part in found), None)[:2]
         return out, after
-
-    def _buffers_on(self, device: torch.device) -> dict[str, Tensor]:
-        """The module's buffers: constants, the same for every network."""
-        if device not in self._buffers:
-            self._buffers[device] = {name: x.to(device) for name, x in self._module.named_buffers()}
-        return self._buffers[device]
 
     def _drawn(self, seed: int) -> nn.Module:
         """The module with initial parameters that the seed alone decides."""
@@ -181,7 +185,7 @@ class ModuleTrunk:
         if self.seen.choices:
             rows["available"] = torch.ones(2, 2, self.seen.choices, dtype=torch.bool)
         stacked = {name: torch.stack((p, p)) for name, p in self._module.named_parameters()}
-        out, after = self._call(stacked, rows)
+        out, after = self._call(stacked, dict(self._module.named_buffers()), rows)
         if out.dim() != 3 or out.shape[1] != 2:
             raise UserError(f"network {self.name!r} returns {tuple(out.shape[1:])} for 2 rows; allowed: [2, features]")
         if after is not None and after.shape[1:] != (2, self.memory):

@@ -43,6 +43,9 @@ class Trunk(Protocol):
     def layers(self, p: dict[str, Tensor], head: str) -> dict[str, Tensor]:
         """Weights derived from the parameters of trunk and head, computed once per change of them. head: its name."""
 
+    def buffers(self, device: torch.device) -> dict[str, Tensor]:
+        """Constants of a module, the same for every network, that `layers` adds where they are not given."""
+
     def features(
         self,
         layers: dict[str, Tensor],
@@ -130,6 +133,9 @@ class StandardTrunk:
         else:
             x = self._dense_layers(layers, x)
         return x.reshape(replicas, agents, chunks, length, -1), states
+
+    def buffers(self, device: torch.device) -> dict[str, Tensor]:
+        return {}
 
     def module(self, p: dict[str, Tensor]) -> nn.Module:
         module = StandardModule(self)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fake_graphs import replay_on_cpu
 from short_runs import files, tiny_plan, train, train_interrupted
 from synthetic import ACTIONS, SETTINGS, make_learner, make_rollout, make_spec, with_settings
 from torch import Tensor, nn
@@ -18,8 +19,11 @@ from fp3o.config import Cell, Scalar, resolve
 from fp3o.config.sharings import SHARINGS
 from fp3o.envs import make
 from fp3o.envs.interface import EnvSpec
+from fp3o.execution import compiler
+from fp3o.execution.steps import CompiledSteps, GraphSteps, PairedSteps
 from fp3o.learner.randomness import Draws
 from fp3o.learner.state import named
+from fp3o.learner.step import Stepper, Steps
 from fp3o.learner.update import Learner, initialise, networks
 from fp3o.networks.actor import Actor, Owners
 from fp3o.networks.critic import Critic
@@ -33,6 +37,7 @@ from fp3o.rollout.values import Scan, scan_by_steps
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 Write = Callable[[str, str], Path]
+Wrap = Callable[[Stepper], Steps]
 REPLICAS = 2
 
 # A network with a memory, and one for critics.
@@ -168,13 +173,15 @@ CASES = {
 }
 
 
-def learner_of(network: str, kind: str, seeds: tuple[int, ...], write: Write) -> Learner:
+def learner_of(
+    network: str, kind: str, seeds: tuple[int, ...], write: Write, wrap: Wrap = lambda stepper: stepper
+) -> Learner:
     if network == "remembering":
         load_file(write("remembering.py", REMEMBERING))
     else:
         load_file(EXAMPLES / f"{network}.py")
     spec, changes = CASES[network]
-    return make_learner("fp3o", kind, with_settings(SETTINGS, network=network, **changes), seeds, spec)
+    return make_learner("fp3o", kind, with_settings(SETTINGS, network=network, **changes), seeds, spec, wrap)
 
 
 @pytest.mark.parametrize("kind", SHARINGS)
@@ -193,6 +200,41 @@ def test_a_seed_alone_and_in_a_stack_are_the_same_bits(network: str, kind: str, 
     assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
     trunks = states[0][0]
     assert all(not torch.equal(trunks[0], other) for other in trunks[1:]), "each owner is drawn on its own"
+
+
+@pytest.mark.parametrize("network", CASES)
+def test_faster_forms_of_a_step_compute_the_same(network: str, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On two threads and as a graph bit for bit; traced for the compiler without a constant that could go stale."""
+    found = {}
+    for form in (lambda stepper: stepper, PairedSteps, GraphSteps, CompiledSteps):
+        with monkeypatch.context() as patched:
+            if form is GraphSteps:
+                replay_on_cpu(patched)
+            traced: list[torch.fx.GraphModule] = []
+            patched.setattr(compiler, "_load_or_compile", lambda graph, *_, seen=traced: seen.append(graph) or graph)
+            learner = learner_of(network, "partial", (1, 2), write, form)
+            learner.update(make_rollout(learner, (1, 2)), Draws((1, 2), 0))
+        found[form] = [x.detach() for x in learner.stepper.parameters]
+    assert not [node for graph in traced for node in graph.graph.nodes if node.op == "get_attr"]
+    assert traced
+    eager, paired, graph, programs = found.values()
+    for name, others in (("paired", paired), ("graph", graph)):
+        assert all(torch.equal(a, b) for a, b in zip(eager, others, strict=True)), name
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(eager, programs, strict=True))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("form", ["eager", "graph"])
+@pytest.mark.parametrize("network", CASES)
+def test_a_gpu_agrees_with_the_cpu(network: str, form: str, write: Write) -> None:
+    cpu = learner_of(network, "none", (1, 2), write)
+    wrap: Wrap = GraphSteps if form == "graph" else lambda stepper: stepper
+    gpu = Learner.fresh(cpu.spec, cpu.sharing, "fp3o", cpu.settings, (1, 2), device="cuda", wrap=wrap)
+    rollout = make_rollout(cpu, (1, 2))
+    gpu.update(type(rollout)._make(None if x is None else x.cuda() for x in rollout), Draws((1, 2), 0, "cuda"))
+    cpu.update(rollout, Draws((1, 2), 0))
+    for one, two in zip(cpu.stepper.parameters, gpu.stepper.parameters, strict=True):
+        assert torch.allclose(one, two.cpu(), atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", SHARINGS)
