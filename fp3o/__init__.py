@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fp3o.algorithms.turns import ActorBatch, Context, CriticBatch, Rollout, Turn
     from fp3o.api.run import Run, Table, play, runs
     from fp3o.api.team import Team
+    from fp3o.api.torch_team import TorchTeam
     from fp3o.api.training import train
     from fp3o.config.declare import algorithm, environment, network
     from fp3o.envs.interface import BatchEnv, Episode
@@ -42,6 +43,7 @@ __all__ = [
     "Table",
     "Team",
     "TensorBoard",
+    "TorchTeam",
     "Turn",
     "UserError",
     "WeightsAndBiases",
@@ -70,6 +72,7 @@ _MODULES = {
     "Table": "fp3o.api.run",
     "Team": "fp3o.api.team",
     "TensorBoard": "fp3o.training.callbacks.tensorboard",
+    "TorchTeam": "fp3o.api.torch_team",
     "Turn": "fp3o.algorithms.turns",
     "UserError": "fp3o.errors",
     "WeightsAndBiases": "fp3o.training.callbacks.wandb",
