@@ -55,6 +55,7 @@ class TorchTeam(nn.Module):
             self.register_buffer(name, units)
         action = run.spec.action
         used = None if action.used is None else torch.arange(action.width) < torch.tensor(action.used)[:, None]
+        self._used: Tensor | None
         self.register_buffer("_used", used, persistent=False)
         self.eval()
 

@@ -168,7 +168,7 @@ class ModuleTrunk:
     def _drawn(self, seed: int) -> nn.Module:
         """The module with initial parameters that the seed alone decides."""
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # type: ignore[no-untyped-call]
             try:
                 module = self._build()
             except Exception as error:

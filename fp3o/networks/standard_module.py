@@ -29,7 +29,7 @@ class StandardModule(nn.Module):
     def forward(
         self, observation: Tensor, available: Tensor | None = None, memory: Tensor | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
-        x = self.feature_norm(observation)
+        x: Tensor = self.feature_norm(observation)
         for name in self.names:
             x = self.get_submodule(f"{name}_norm")(self.activation(self.get_submodule(name)(x)))
         if not self.memory:

@@ -22,7 +22,8 @@ from fp3o.config.options import MamujocoOptions
 from fp3o.envs.smac.scenarios import SCENARIOS, Scenario
 from fp3o.errors import unknown
 from fp3o.networks.actor import HEAD_GAIN, STD_SCALE
-from fp3o.networks.stacked import head_shapes, trunk_shapes
+from fp3o.networks.stacked import dense_shapes
+from fp3o.networks.trunk import StandardTrunk
 from fp3o.statistics import published
 from fp3o.statistics.suites import as_command, csv_text, write
 from fp3o.statistics.tables import text_tables
@@ -231,7 +232,7 @@ def _team(scenario: Scenario) -> str:
 
 def _layers(weights: str) -> int:
     """How many layers a network with a GRU has whose weights' names fit."""
-    shapes = trunk_shapes(1, 1, True) | head_shapes("head", 1, 1, HEAD_GAIN)
+    shapes = StandardTrunk(1, 1, True).shapes() | dense_shapes("head", 1, 1, HEAD_GAIN)
     return sum(re.fullmatch(weights, name) is not None for name in shapes)
 
 

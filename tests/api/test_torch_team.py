@@ -32,7 +32,11 @@ def played(run: fp3o.Run, steps: int = 6) -> list[dict[str, Any]]:
     memory = np.zeros((SLOTS, env.spec.agents, size), np.float32) if size else None
     snapshot = env.reset(np.arange(SLOTS, dtype=np.uint64))
     for _ in range(steps):
-        row = {"observation": snapshot.observation.copy(), "state": snapshot.state.copy(), "memory": memory}
+        row: dict[str, Any] = {
+            "observation": snapshot.observation.copy(),
+            "state": snapshot.state.copy(),
+            "memory": memory,
+        }
         row["available"] = None if snapshot.available is None else snapshot.available.copy()
         row["action"], memory = team.act(row["observation"], memory, row["available"])
         rows.append(row | {"after": memory})

@@ -257,6 +257,7 @@ def test_a_run_goes_on_to_the_same_bytes(kind: str, write: Write, tmp_path: Path
     acted = module(torch.from_numpy(snapshot.observation), torch.from_numpy(snapshot.available), zeros)
     assert np.array_equal(acted.action.numpy(), actions)
     assert acted.memory is not None
+    assert memory is not None
     np.testing.assert_allclose(acted.memory.detach().numpy(), memory, atol=1e-6)
 
 
@@ -265,8 +266,14 @@ def test_the_examples_train(network: str, game: str, tmp_path: Path) -> None:
     """A few iterations; docs/networks.md says how far they come."""
     for name in (network, game):
         load_file(EXAMPLES / f"{name}.py")
-    settings = {"network": network, "total_steps": 400, "rollout_threads": 4, "minibatches": 1, "epochs": 1}
-    settings |= {"evaluation_episodes": 2, "final_episodes": 2, "hidden_size": 16}
+    settings: dict[str, Scalar] = {
+        "network": network,
+        "total_steps": 400,
+        "rollout_threads": 4,
+        "minibatches": 1,
+        "epochs": 1,
+    }
+    settings |= {"epochs": 1, "evaluation_episodes": 2, "final_episodes": 2, "hidden_size": 16}
     (run,) = fp3o.train(f"pettingzoo/{game}/partial/fp3o", [0], settings, tmp_path, path="eager", quiet=True)
     assert run.status == "finished"
 
