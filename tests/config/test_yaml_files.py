@@ -61,7 +61,7 @@ def test_a_misspelt_key_is_named_with_its_place(load: Load) -> None:
     old = "ant-2x4:\n        settings:"
     assert refused(load, TASKS, old, old.replace("settings", "setings")) == (
         "unknown key 'setings' in benchmarks/tasks.yaml, domains/mamujoco/tasks/ant-2x4; "
-        "allowed: settings, options, sharing, memory_mib, gpu_mib; did you mean settings?"
+        "allowed: settings, options, sharing, memory_mib, gpu_mib, step_us; did you mean settings?"
     )
 
 
