@@ -61,7 +61,8 @@ class ModuleTrunk:
 
     def __init__(self, name: str, module: Callable[[Inputs, Any], nn.Module], inputs: Inputs, settings: Any) -> None:
         self.name, self.seen, self.inputs = name, inputs, inputs.size
-        self._build, self._file = (lambda: module(inputs, settings)), source_file(module)
+        self._build: Callable[[], nn.Module] = lambda: module(inputs, settings)
+        self._file = source_file(module)
         self._module = self._drawn(0)
         self._buffers: dict[torch.device, dict[str, Tensor]] = {}
         self.memory = int(getattr(self._module, "memory", 0))
@@ -168,7 +169,7 @@ class ModuleTrunk:
     def _drawn(self, seed: int) -> nn.Module:
         """The module with initial parameters that the seed alone decides."""
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)  # type: ignore[no-untyped-call]
+            torch.default_generator.manual_seed(seed)
             try:
                 module = self._build()
             except Exception as error:

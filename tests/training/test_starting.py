@@ -51,6 +51,10 @@ def test_every_seed_starts_from_the_run(origin: Path, tmp_path: Path) -> None:
 def test_it_is_part_of_the_digest_where_it_is_used(origin: Path) -> None:
     cell = Cell.parse(CELL)
     name = RunId.at(origin).path
+    with pytest.raises(
+        fp3o.UserError, match=r"start_from = '\.\./x' is not allowed; allowed: <cell>/<digest>/seed-<k>"
+    ):
+        resolve(cell, {"start_from": "../x"})
     assert resolve(cell, {"start_from": ""}).digest == resolve(cell).digest
     assert "start_from" not in resolve(cell).configuration()["settings"]
     assert len({resolve(cell, {"start_from": value}).digest for value in ("", name, f"{name}0")}) == 3
