@@ -22,4 +22,4 @@ class Pixels(nn.Module):
         images, rest = self.inputs.split(observation)
         x = images.flatten(0, -4).movedim(-1, 1) / 255
         x = torch.relu(self.second(torch.relu(self.first(x))))
-        return torch.relu(self.last(torch.cat([x.reshape(len(observation), -1), rest], -1)))
+        return torch.relu(self.last(torch.cat([x.reshape(observation.shape[0], -1), rest], -1)))

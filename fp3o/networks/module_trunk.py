@@ -43,7 +43,7 @@ class Inputs:
         """The images [B, *shape] that rows [B, size] begin with, as the environment gave them, and the rest [B, rest];
         without images, nothing [B, 0] and the rows."""
         pixels = self.size - self.rest
-        return rows[:, :pixels].reshape(len(rows), *(self.shape or (0,))), rows[:, pixels:]
+        return rows[:, :pixels].reshape(rows.shape[0], *(self.shape or (0,))), rows[:, pixels:]
 
 
 def make_trunk(inputs: Inputs, settings: Any, role: Literal["actor", "critic"]) -> Trunk:
@@ -64,7 +64,7 @@ class ModuleTrunk:
         self._build: Callable[[], nn.Module] = lambda: module(inputs, settings)
         self._file = source_file(module)
         self._module = self._drawn(0)
-        self._buffers: dict[torch.device, dict[str, Tensor]] = {}
+        self._buffers: dict[str, dict[str, Tensor]] = {}
         self.memory = int(getattr(self._module, "memory", 0))
         if bool(self.memory) != settings.recurrent:
             says = f"a memory of {self.memory} numbers" if self.memory else "no memory"
@@ -95,10 +95,10 @@ class ModuleTrunk:
         return self.buffers(weight.device) | p | dict(zip(names, padded(weight, bias), strict=True))
 
     def buffers(self, device: torch.device) -> dict[str, Tensor]:
-        if device not in self._buffers:
+        if device.type not in self._buffers:
             named = self._module.named_buffers()
-            self._buffers[device] = {f"{BUFFER}{name}": x.to(device) for name, x in named}
-        return self._buffers[device]
+            self._buffers[device.type] = {f"{BUFFER}{name}": x.to(device) for name, x in named}
+        return self._buffers[device.type]
 
     def features(
         self,

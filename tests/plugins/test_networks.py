@@ -262,8 +262,10 @@ def test_a_run_goes_on_to_the_same_bytes(kind: str, write: Write, tmp_path: Path
 
 
 @pytest.mark.parametrize(("network", "game"), [("pixels", "spot"), ("entities", "marked")])
-def test_the_examples_train(network: str, game: str, tmp_path: Path) -> None:
+def test_the_examples_train_and_are_exported(network: str, game: str, tmp_path: Path) -> None:
     """A few iterations; docs/networks.md says how far they come."""
+    import onnxruntime
+
     for name in (network, game):
         load_file(EXAMPLES / f"{name}.py")
     settings: dict[str, Scalar] = {
@@ -276,6 +278,13 @@ def test_the_examples_train(network: str, game: str, tmp_path: Path) -> None:
     settings |= {"epochs": 1, "evaluation_episodes": 2, "final_episodes": 2, "hidden_size": 16}
     (run,) = fp3o.train(f"pettingzoo/{game}/partial/fp3o", [0], settings, tmp_path, path="eager", quiet=True)
     assert run.status == "finished"
+    team, seen = run.team(), 100 * torch.rand(3, 2, run.team()._width, generator=torch.Generator().manual_seed(0))
+    actions, _ = team.act(seen.numpy())
+    team.to_torch().to_onnx(tmp_path / "team.onnx")
+    session, numbers = onnxruntime.InferenceSession(tmp_path / "team.onnx"), torch.eye(2).expand(3, 2, 2)
+    legal = np.ones((3, 2, team.to_torch().heads[0].out_features), np.bool_)
+    given = {"observation": torch.cat([seen, numbers], -1).numpy(), "available": legal}
+    assert np.array_equal(session.run(["action"], given)[0], actions)
 
 
 def test_images_reach_a_network_as_images(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,18 +345,18 @@ def test_depth_and_activation_are_settings_that_old_runs_need_not_name() -> None
     torch.testing.assert_close(ours.location[0, 0, 0], module(x) @ head["head.weight"] + head["head.bias"])
 
 
-def broken(body: str, before: str = "") -> str:
+def broken(body: str) -> str:
     return f"""
 import torch
 from torch import nn
 import fp3o
-{before}
+
 @fp3o.network("broken")
 class Broken(nn.Module):
     def __init__(self, inputs, settings):
         super().__init__()
         self.layer = nn.Linear(inputs.size, 4)
-        self.noise = nn.Dropout(0.5)
+        self.noise, self.running = nn.Dropout(0.5), nn.BatchNorm1d(4)
     def forward(self, observation, available, memory):
         {body}
 """
@@ -363,6 +372,8 @@ class Broken(nn.Module):
         ("return None", r"network 'broken' returns NoneType; allowed: features, tensors"),
         ("return self.layer(observation[:, 1:])", r"network 'broken' fails: RuntimeError: .* \(line 13\)"),
         ("return self.noise(self.layer(observation))", r"network 'broken' fails: RuntimeError: .*random.*"),
+        ("return self.running(self.layer(observation))", r"network 'broken' fails: (Runtime|Value)Error: .*"),
+        ("return self.layer(observation) if observation.sum() > 0 else 0", r"network 'broken' fails: RuntimeError: .*"),
     ],
 )
 def test_mistakes_in_a_module_are_one_line(body: str, message: str, write: Write) -> None:
