@@ -163,6 +163,8 @@ def seeds(cell: CellRuns) -> Sheet:
         if run.diverged:
             where = run.document["diverged"]
             status = f"diverged in iteration {where['iteration']} ({where['quantity']})"
+        if run.lost_episodes:
+            status += f"; {run.lost_episodes} episodes of its process lost to failures of the environment"
         numbers = [reduce(run, name) for name in REDUCTIONS]
         digits = max(2, decimals(Cell.of(cell.cell).domain, [number for number in numbers if number is not None]))
         shown = [fixed(number, digits) for number in (*numbers, run.episode_spread)]
