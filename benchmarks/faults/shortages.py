@@ -3,6 +3,7 @@
 disk      a small file system of its own (tmpfs in a mount namespace): once the first state is saved, a file takes all
           space but some kilobytes, fewer each time, so that another write fails: of a state, a CSV file, a publication
 memory    a limit of the address space (RLIMIT_AS), some MiB above what the process has when the command starts
+cgroup    a control group of its own, below this process's, with some MiB: the kernel kills the process (needs root)
 
 Each attempt may end early, but in one line without a traceback and with an exit code that says so. Then the shortage is
 over, the same command runs again, and all files must equal those of an undisturbed run ("differing", "lost").
@@ -18,10 +19,12 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +87,37 @@ class LittleMemory(Training):
         return self.folder / name
 
 
+class MemoryGroup(LittleMemory):
+    """Training in a control group that gets some MiB; what the process had before is charged to its parent."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.group, self.file = _memory_group()
+        self.group.mkdir()
+        weakref.finalize(self, self.group.rmdir)
+
+    def attempt(self, place: Path, share: float) -> int:
+        self.limit = int((2 + share * 100) * MIB)
+        (self.group / self.file).write_text(str(self.limit))
+        code = ended(self.start(place), 600)
+        assert code is not None
+        self.limit = None
+        return code
+
+    def begin(self) -> None:
+        if self.limit is not None:
+            (self.group / "cgroup.procs").write_text("0")
+
+
+def _memory_group() -> tuple[Path, str]:
+    """A name for a control group below this process's own, and the file of its limit."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, kinds, path = line.split(":", 2)
+        if "memory" in kinds.split(","):
+            return Path("/sys/fs/cgroup/memory") / path.lstrip("/") / f"fp3o-{os.getpid()}", "memory.limit_in_bytes"
+    return Path("/sys/fs/cgroup") / path.lstrip("/") / f"fp3o-{os.getpid()}", "memory.max"
+
+
 def measure(scenario: FullDisk | LittleMemory, attempts: int) -> dict[str, Any]:
     """So many shortages, from the smallest to none at all; what came of them."""
     begun = time.monotonic()
@@ -107,6 +141,7 @@ def measure(scenario: FullDisk | LittleMemory, attempts: int) -> dict[str, Any]:
             line = (text.strip().splitlines() or [""])[-1]
             # OpenBLAS ends the process itself, with a line of its own.
             clear = line.startswith(("fp3o: ", "resume with: ", "OpenBLAS error: "))
+            clear |= isinstance(scenario, MemoryGroup) and code == -signal.SIGKILL  # The kernel says it in its log.
             unclear += not clear
             if not clear:
                 print(f"exit code {code}: {text[-1000:]}", file=sys.stderr)
@@ -126,7 +161,11 @@ def measure(scenario: FullDisk | LittleMemory, attempts: int) -> dict[str, Any]:
     }
 
 
-SCENARIOS: dict[str, Callable[[Path], FullDisk | LittleMemory]] = {"disk": FullDisk, "memory": LittleMemory}
+SCENARIOS: dict[str, Callable[[Path], FullDisk | LittleMemory]] = {
+    "disk": FullDisk,
+    "memory": LittleMemory,
+    "cgroup": MemoryGroup,
+}
 
 
 def main() -> None:
