@@ -7,7 +7,7 @@ clock     the wall clock is wrong by years, jumps to and fro ten times a second,
 hosts     two hosts, each with its own name and its own mount of the folder (UTS and mount namespaces of one kernel),
           train the same seeds at the same time: one trains, the other is refused in one line that names the first; the
           first is killed, the other goes on
-hang      an environment stops answering in mid-training: one line, exit code 1; the same command goes on when it answers
+hang      an environment stops answering in mid-training: one line, exit code 1; the same command goes on later
 groups    `snakemake runs` with two training jobs in each group job
 
 All runs must equal those of an undisturbed command ("differing", "lost"; an environment without a saved state begins

@@ -46,6 +46,16 @@ def test_a_cell_that_does_not_exist_is_a_line(checkout: Checkout, cell: str) -> 
     assert "Traceback" not in done.stdout
 
 
+@pytest.mark.workflow
+def test_a_film_of_no_cell_is_a_line(checkout: Checkout) -> None:
+    """Snakemake finds no rule for it, instead of one that fails to say which runs it needs."""
+    name = "results/paper/films/mpe/simple-reference/full/nobody.webp"
+    done = checkout.snakemake("-n", name, check=False)
+    assert done.returncode != 0
+    assert f"No rule to produce {name}" in done.stdout
+    assert 'File "' not in done.stdout
+
+
 def test_the_paper_suite_is_exactly_the_planned_jobs(full: Checkout) -> None:
     suite = config.load_suite("paper")
     kinds = [artefact.kind for artefact in suite.artefacts]
