@@ -19,6 +19,7 @@ import argparse
 import functools
 import itertools
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -270,12 +271,24 @@ def platforms(pin: Requirement, files: Iterable[File]) -> dict[str, str]:
 
 
 def hashes(pin: Requirement, files: Iterable[File]) -> list[str]:
-    """The sha256 of every file of the pinned version that a promised machine may install: its wheels, and sources."""
+    """The sha256 of every file of the pinned version that a promised machine may install: its wheels, those for newer
+    systems included, and sources."""
     machines = [supported(machine, python) for machine, python in itertools.product(MACHINES, PYTHONS)]
+
+    def fits(tags: frozenset[Tag]) -> bool:
+        oldest = {Tag(tag.interpreter, tag.abi, _NEWER.sub(_oldest, tag.platform)) for tag in tags}
+        return any(oldest & here for here in machines)
+
     fitting = of_version(files, version_of(pin))
-    return sorted(
-        {file.sha256 for file, tags in fitting if file.sha256 and (not tags or any(tags & here for here in machines))}
-    )
+    return sorted({file.sha256 for file, tags in fitting if file.sha256 and (not tags or fits(tags))})
+
+
+_NEWER = re.compile(r"(manylinux|macosx)_\d+_\d+_(x86_64|aarch64|arm64)")
+
+
+def _oldest(platform: re.Match[str]) -> str:
+    """The newest system that is promised, of the same kind."""
+    return f"{platform[1]}_{'2_28' if platform[1] == 'manylinux' else '14_0'}_{platform[2]}"
 
 
 def files_in_index(names: Sequence[str]) -> dict[str, list[File]]:

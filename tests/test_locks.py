@@ -79,16 +79,12 @@ def test_setup_checks_every_file_but_torchs() -> None:
 
 
 def test_which_files_are_hashed(lock: ModuleType) -> None:
-    """Those of promised machines, and sources."""
-    names = (
-        "py3-none-any",
-        "cp312-cp312-manylinux_2_28_aarch64",
-        "cp312-cp312-win_amd64",
-        "cp39-cp39-macosx_11_0_arm64",
-    )
-    files = [lock.File(f"game-1.0-{name}.whl", None, False, name) for name in names]
+    """Those of promised machines, on newer systems too, and sources."""
+    hashed = ["py3-none-any", "cp312-cp312-manylinux_2_28_aarch64", "cp311-abi3-manylinux_2_34_x86_64"]
+    others = ["cp312-cp312-win_amd64", "cp39-cp39-macosx_11_0_arm64", "cp312-cp312-musllinux_1_2_x86_64"]
+    files = [lock.File(f"game-1.0-{name}.whl", None, False, name) for name in [*hashed, *others]]
     files += [lock.File("game-1.0.tar.gz", None, False, "source"), lock.File("game-0.9.tar.gz", None, False, "old")]
-    assert lock.hashes(Requirement("game==1.0"), files) == sorted([*names[:2], "source"])
+    assert lock.hashes(Requirement("game==1.0"), files) == sorted([*hashed, "source"])
 
 
 def test_what_tests_and_lints_is_not_installed_to_run(lock: ModuleType) -> None:
