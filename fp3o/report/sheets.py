@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fp3o.config import Cell, Suite, algorithm_title
-from fp3o.statistics import facts
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
 from fp3o.statistics.orders import HEADER, NOTES, comparisons, rows_of
@@ -138,9 +137,11 @@ def robustness(path: Path) -> Sheet | None:
 
 def stated(suite: Suite) -> list[Sheet]:
     """The tables of what the code says of itself, with the number of departures from the paper's in their titles."""
-    found = []
+    found: list[Sheet] = []
     for artefact in suite.artefacts:
         if artefact.kind == "facts":
+            from fp3o.statistics import facts  # needs torch, which takes seconds to import
+
             sheet = facts.build(artefact)
             count = len(sheet.departures)
             title = f"{artefact.caption} (departures from the paper: {count})" if count else artefact.caption
