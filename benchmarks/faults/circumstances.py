@@ -226,7 +226,7 @@ class Groups(InCheckout):
     """`snakemake runs`, with and without groups; Snakemake and its group jobs are killed once."""
 
     plain = (sys.executable, "-m", "snakemake", "runs", "--cores", "2", "--quiet", "all", "--config", "gpus=none")
-    command = plain
+    command: Sequence[str] = plain
 
     def attempt(self, place: Path, draw: random.Random) -> Found:
         grouped = ("--groups", "train=pair", "--group-components", "pair=2")
