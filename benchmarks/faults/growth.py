@@ -1,6 +1,6 @@
 """How do time and memory grow with the number of finished runs? One JSON line per number of runs, then the exponents.
 
-A suite of one's own with a grid over a setting, five seeds per cell, in a temporary folder: one run is trained, all
+A suite of one's own with a grid over a setting, five seeds per cell unless told otherwise, in a temporary folder: one run is trained, all
 others have its evaluations under other names, each with a log and a checkpoint of its own. Every command then runs by
 itself in a fresh process: seconds of processor time, and the most memory (MiB) that it or one of its children took.
 
@@ -8,6 +8,7 @@ The exponent k says that over the last step, to the largest number n of runs, ti
 k (the start of Python counts too). Exit code 1 if one of them is beyond LINEAR.
 
     python benchmarks/faults/growth.py                            # 1,000, 5,000 and 20,000 runs: an hour
+    python benchmarks/faults/growth.py --runs 40000 --seeds 1000 --what table      # 40 cells
     python benchmarks/faults/growth.py --runs 100 1000 --what status verify
 """
 
@@ -33,8 +34,8 @@ from fp3o.runs import layout, records
 
 ROOT = Path(__file__).resolve().parents[2]
 ALGORITHMS = ("mappo", "ippo", "happo", "a2po", "fp3o")
-TASKS, SHARINGS, SEEDS = ("climbing", "two-step"), ("full", "none"), 5
-RUNS_PER_VALUE = len(TASKS) * len(SHARINGS) * len(ALGORITHMS) * SEEDS
+TASKS, SHARINGS = ("climbing", "two-step"), ("full", "none")
+CELLS_PER_VALUE = len(TASKS) * len(SHARINGS) * len(ALGORITHMS)
 TINY = {"total_steps": 640, "rollout_length": 16, "rollout_threads": 4, "evaluation_interval": 1}
 TINY |= {"evaluation_episodes": 2, "final_episodes": 2}  # as many: there is no final.csv
 SUITE = "grid.yaml"
@@ -53,13 +54,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def write_suite(folder: Path, runs: int) -> config.Suite:
-    """A grid with so many runs."""
-    values = [round(0.05 + place / 1000, 3) for place in range(max(1, runs // RUNS_PER_VALUE))]
+def write_suite(folder: Path, runs: int, seeds: int) -> config.Suite:
+    """A grid with so many runs, so many seeds of each cell."""
+    values = [round(0.05 + place / 1000, 3) for place in range(max(1, runs // (CELLS_PER_VALUE * seeds)))]
     group = {"domain": "matrix", "tasks": list(TASKS), "sharing": list(SHARINGS), "algorithms": list(ALGORITHMS)}
     suite = {
         "title": "A grid",
-        "seeds": f"0-{SEEDS - 1}",
+        "seeds": f"0-{seeds - 1}",
         "overrides": [{"cells": "matrix/*", "set": TINY}],
         "artefacts": {"table-grid": {"kind": "table", "cells": [{**group, "grid": {"clip": values}}]}},
     }
@@ -100,7 +101,7 @@ def described(document: dict[str, Any], plan: config.Plan, seed: int, folder: Pa
     found |= {"settings": configuration["settings"], "options": configuration["options"], "revision": plan.revision}
     found["deviations"] = [str(change) for change in plan.deviations]
     found["sha256"] = {name: records.sha256_of(folder / name) for name in document["sha256"]}
-    found["volatile"]["stacked_seeds"] = list(range(SEEDS))
+    found["volatile"]["stacked_seeds"] = [seed]
     return found
 
 
@@ -136,12 +137,13 @@ def exponents(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, nargs="+", default=[1000, 5000, 20_000])
+    parser.add_argument("--seeds", type=int, default=5, help="of each cell")
     parser.add_argument("--what", nargs="+", choices=tuple(COMMANDS), default=list(COMMANDS))
     chosen = parser.parse_args()
     found = []
     for runs in sorted(chosen.runs):
         with tempfile.TemporaryDirectory(prefix="fp3o-growth-") as name:
-            entry: dict[str, Any] = {"runs": fill(write_suite(Path(name), runs))}
+            entry: dict[str, Any] = {"runs": fill(write_suite(Path(name), runs, chosen.seeds))}
             for what in chosen.what:
                 seconds, mib = measured(COMMANDS[what])
                 entry[what] = {"seconds": round(seconds, 1), "mib": round(mib)}
