@@ -1,8 +1,9 @@
 """How do time and memory grow with the number of finished runs? One JSON line per number of runs, then the exponents.
 
-A suite of one's own with a grid over a setting, five seeds per cell unless told otherwise, in a temporary folder: one run is trained, all
-others have its evaluations under other names, each with a log and a checkpoint of its own. Every command then runs by
-itself in a fresh process: seconds of processor time, and the most memory (MiB) that it or one of its children took.
+A suite of one's own with a grid over a setting, five seeds per cell unless told otherwise, in a temporary folder: one
+run is trained, all others have its evaluations under other names, each with a log and a checkpoint of its own. Every
+command then runs by itself in a fresh process: seconds of processor time, and the most memory (MiB) that it or one of
+its children took.
 
 The exponent k says that over the last step, to the largest number n of runs, time or memory grew like n to the power
 k (the start of Python counts too). Exit code 1 if one of them is beyond LINEAR.
