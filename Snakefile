@@ -43,6 +43,7 @@ rule available:
 
 onstart:
     stop_unless_pulled()
+    watch_jobs()
 
 
 onerror:

@@ -22,7 +22,8 @@ rule train:
         cell=CELLS,
     conda:
         "../../environment.yml"
-    threads: 1
+    threads: threads
+    priority: work
     resources:
         mem_mb=memory_mb,
         memory_share=memory_share,
@@ -42,7 +43,8 @@ rule retrain:
         cell=CELLS,
     conda:
         "../../environment.yml"
-    threads: 1
+    threads: threads
+    priority: work
     resources:
         mem_mb=memory_mb,
         memory_share=memory_share,
