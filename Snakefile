@@ -41,6 +41,10 @@ rule available:
         "all tables and figures of the runs that exist"
 
 
+if dry_run():
+    describe_what_is_missing()
+
+
 onstart:
     stop_unless_pulled()
     watch_jobs()

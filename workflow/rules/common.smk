@@ -16,7 +16,7 @@ from fp3o.config import data_root, load_suite, resolve
 from fp3o.errors import UserError
 from fp3o.runs import layout
 from fp3o.runs.compressed import lacks_checkpoint
-from fp3o.workflow import code, cost, guard, jobs, manifest, resources, watch
+from fp3o.workflow import code, cost, guard, jobs, manifest, missing, resources, watch
 from fp3o.workflow.blocks import Sweep, plans_digest
 from fp3o.workflow.options import checked_options
 from fp3o.statistics import claim_sources
@@ -210,6 +210,17 @@ def stop_unless_pulled():
         raise WorkflowError(str(error)) from None
     if message and not config["retrain"]:
         raise WorkflowError(message)
+
+
+def dry_run():
+    """Whether this is `snakemake -n`; while files are read, only the command line knows."""
+    return any(re.fullmatch(r"--dry-?run|-[a-zA-Z]*n[a-zA-Z]*", word) for word in sys.argv[1:])
+
+
+def describe_what_is_missing():
+    """Before the plan of a dry run."""
+    for line in missing.summary(suite, workflow.cores or machine.processors(), len(GPUS)):
+        print(line, file=sys.stderr)
 
 
 def watch_jobs():
