@@ -140,7 +140,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in COPIED:
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "runs", "scratch"))
+            left_out = ("runs", "scratch", "report", "films") if name == "results" else ("__pycache__",)
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns(*left_out))
         for name in ("pyproject.toml", "README.md", "Snakefile", "dvc.yaml", "dvc.lock", "Makefile"):
             shutil.copy(ROOT / name, copy / name)
         for tests in sorted({fault.tests for fault in faults}):
