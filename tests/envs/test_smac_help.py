@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+import smac_oracle as oracle
 from numpy.typing import NDArray
 
 from fp3o.config import Cell, resolve
 from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.smac import oracle
 from fp3o.envs.smac.battle import SINCE_REVISION_3, Battles, Response, Steering, steering_numbers
 from fp3o.envs.smac.constants import CHASING, FOLLOW, FREE, RETURNING
 from fp3o.envs.smac.embedded import EmbeddedBattles
