@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import scipy
@@ -32,7 +31,7 @@ from fp3o.statistics.findings import (
 )
 from fp3o.statistics.intervals import mean_interval, share_difference, summarise, wilson
 from fp3o.statistics.matching import MATCHING_TASKS, better_matching, matching_by_sharing, matching_rises
-from fp3o.statistics.scores import CellRuns, Run
+from fp3o.statistics.scores import Run
 from fp3o.statistics.spread import spread_ratio
 from fp3o.statistics.suites import SuiteRuns
 
@@ -439,34 +438,16 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 
-class Asked(Mapping[str, CellRuns]):
-    """Cells of a suite that remember which of them were asked for."""
-
-    def __init__(self, cells: Mapping[str, CellRuns]) -> None:
-        self._cells = cells
-        self.names: dict[str, None] = {}
-
-    def __getitem__(self, cell: str) -> CellRuns:
-        found = self._cells[cell]
-        self.names[cell] = None
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._cells)
-
-    def __len__(self) -> int:
-        return len(self._cells)
-
-    def __contains__(self, cell: object) -> bool:
-        return cell in self._cells
+def watch(claim: Claim, data: SuiteRuns) -> tuple[Finding, tuple[str, ...]]:
+    """What our runs say about a claim by itself, and which cells its test asked for."""
+    watched, cells = data.seen(data.cells.__getitem__)
+    return claim.test(watched), tuple(cells.found)
 
 
 def examine(claim: Claim, data: SuiteRuns) -> Finding:
     """What our runs say about a claim by itself, and which cells that rests on."""
-    watched = copy.copy(data)
-    watched.cells = asked = Asked(data.cells)
-    finding = claim.test(watched)
-    return finding._replace(cells=tuple(name for name in asked.names if data.cells[name].runs))
+    finding, asked = watch(claim, data)
+    return finding._replace(cells=tuple(name for name in asked if data.cells[name].runs))
 
 
 def ledger(data: SuiteRuns) -> list[tuple[Claim, Finding]]:

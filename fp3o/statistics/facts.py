@@ -5,11 +5,9 @@ python -m fp3o.statistics.facts --suite paper --artefact table-units --out resul
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -24,8 +22,8 @@ from fp3o.errors import unknown
 from fp3o.networks.actor import HEAD_GAIN, STD_SCALE
 from fp3o.networks.stacked import head_shapes, trunk_shapes
 from fp3o.statistics import published
-from fp3o.statistics.suites import as_command, csv_text, write
-from fp3o.statistics.tables import text_tables
+from fp3o.statistics.suites import as_command, chosen_artefacts, csv_text, parser
+from fp3o.statistics.tables.text_tables import TextTable
 
 MARK = "†"
 
@@ -59,6 +57,10 @@ class Sheet(NamedTuple):
     header: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> TextTable:
+        return TextTable(self.header, [[value.text for value in row] for row in self.rows], self.notes)
 
     @property
     def departures(self) -> list[str]:
@@ -364,24 +366,12 @@ def to_csv(sheet: Sheet) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    arguments = argparse.ArgumentParser(description="Tables of what the code says of itself.")
-    arguments.add_argument("--suite", default="paper", help="which benchmarks/suites/<suite>.yaml")
-    arguments.add_argument("--artefact", action="append", help="only this one (may be repeated); default: all")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for <artefact>.{csv,md,tex}")
-    chosen = arguments.parse_args(argv)
-    suite = config.load_suite(chosen.suite)
-    names = chosen.artefact or [artefact.name for artefact in suite.artefacts if artefact.kind == "facts"]
-    for artefact in (suite.artefact(name, "facts") for name in names):
+    out = "folder for <artefact>.{csv,md,tex}"
+    chosen = parser("Tables of what the code says of itself.", out=out, artefacts=True).parse_args(argv)
+    for artefact in chosen_artefacts(config.load_suite(chosen.suite), chosen, "facts"):
         sheet = build(artefact)
-        rows = [[value.text for value in row] for row in sheet.rows]
-        caption = " ".join([f"{artefact.caption}.", *sheet.notes])
         columns = "l" * len(sheet.header)
-        write(chosen.out / f"{artefact.name}.csv", to_csv(sheet))
-        write(chosen.out / f"{artefact.name}.md", text_tables.to_markdown(sheet.header, rows, sheet.notes))
-        write(
-            chosen.out / f"{artefact.name}.tex",
-            text_tables.to_latex(sheet.header, rows, caption, artefact.paper, columns),
-        )
+        sheet.shown.write(chosen.out / artefact.name, to_csv(sheet), f"{artefact.caption}.", artefact.paper, columns)
 
 
 if __name__ == "__main__":
