@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from fp3o.config import Cell
-from fp3o.statistics.claims import CLAIMS, ledger, watch
+from fp3o.statistics.claims import every_claim, ledger, watch
 from fp3o.statistics.findings import UNTESTED, Claim, Finding
 from fp3o.statistics.suites import SuiteRuns
 
@@ -100,7 +100,7 @@ def questions(data: SuiteRuns, early: SuiteRuns | None = None, judged: SuiteRuns
     have = {name for name in data.cells if data.cells[name].runs}
     verdicts = {claim.name: finding.verdict for claim, finding in ledger(judged or data)}
     found = []
-    for claim in CLAIMS:
+    for claim in every_claim():
         finding, rows = rows_of(claim, data)
         missing = [row for row in rows if not row <= have]
         if verdicts[claim.name] in DECIDED or not missing:
