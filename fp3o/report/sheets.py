@@ -12,7 +12,7 @@ from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
 from fp3o.statistics.orders import comparisons
 from fp3o.statistics.orders import table as orders_table
-from fp3o.statistics.paper_map import TABLES_AND_FIGURES
+from fp3o.statistics.published import item_title
 from fp3o.statistics.robustness import ordered, read
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
 from fp3o.statistics.suites import SuiteRuns
@@ -171,8 +171,7 @@ def comparison(entry: Entry) -> Iterator[tuple[str, str]]:
     assert found is not None
     low, high, coverage = found.prediction
     yield "ours", f"{fixed(found.ours.centre)} ± {fixed(found.ours.spread)} ({entry.count})"
-    label = found.published.label
-    yield "published", f"{found.published.text} ({TABLES_AND_FIGURES.get(label, label)})"
+    yield "published", f"{found.published.text} ({item_title(found.published.label)})"
     yield "difference", f"{fixed(found.difference)}, 95 % interval {fixed(found.low)} … {fixed(found.high)}"
     yield "in published spreads", fixed(found.standardised, 2) or "–"
     yield "p after correction", f"{found.p:.4f}"

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from fp3o.config import data_root
-from fp3o.config.yaml_files import read_yaml
+from fp3o.statistics import published
 from fp3o.statistics.findings import (
     SHARINGS,
     UNTESTED,
@@ -193,21 +192,15 @@ TESTS: dict[str, Callable[..., Finding]] = {
 COMPARISONS: dict[str, Callable[..., Finding]] = {"better": better, "same": same, "less_spread": less_spread}
 
 
-@cache
-def data_of_claims() -> dict[str, Any]:
-    """benchmarks/published/claims.yaml."""
-    return read_yaml(data_root() / "benchmarks" / "published" / "claims.yaml")
-
-
 def tasks_of(name: str) -> tuple[str, ...]:
     """The paper's tasks of a domain."""
-    return tuple(data_of_claims()["tasks"][name])
+    return tuple(published.paper()["tasks"][name])
 
 
 @cache
 def every_claim() -> tuple[Claim, ...]:
     """All but those on cost (cost.py)."""
-    entries = data_of_claims()["claims"]
+    entries = published.paper()["claims"]
     return tuple(Claim(name, entry["text"], entry["source"], _test(entry)) for name, entry in entries.items())
 
 

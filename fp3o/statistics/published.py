@@ -1,12 +1,14 @@
-"""The paper's numbers, from benchmarks/published/*.csv (a test checks each against the rows of the paper's tables)."""
+"""What the paper says, from benchmarks/published: numbers (a test checks each against the rows of its tables), titles,
+claims."""
 
 from __future__ import annotations
 
 import csv
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fp3o.config import SHARINGS, Cell, Row, data_root
+from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError
 from fp3o.statistics.intervals import Summary
 
@@ -47,6 +49,17 @@ class Published(NamedTuple):
         """As the paper prints it: 4128.3 ± 366.9."""
         value = f"{self.value:.{self.decimals}f}"
         return value if self.spread is None else f"{value} ± {self.spread:.{self.decimals}f}"
+
+
+@cache
+def paper() -> dict[str, Any]:
+    """paper.yaml: tables and figures by label, remarks, claims."""
+    return read_yaml(data_root() / "benchmarks" / "published" / "paper.yaml")
+
+
+def item_title(label: str) -> str:
+    """Of a table or figure; the label itself where it is none."""
+    return str(paper()["items"].get(label, label))
 
 
 @cache
