@@ -15,7 +15,6 @@ from typing import Any, Literal
 from fp3o.config.catalogue import catalogue, data_root, variant_settings
 from fp3o.config.cells import Cell
 from fp3o.config.resolve import Plan, resolve
-from fp3o.config.saving import Saving
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds, seeds_text
 from fp3o.config.tasks_schema import NAME
 from fp3o.config.yaml_files import read_yaml
@@ -61,6 +60,22 @@ class Artefact:
     def numbers(self) -> str:
         """The CSV file that holds what it shows, below results/<suite>/."""
         return {"figure": f"figures/{self.name}.csv", "cost": "cost.csv"}.get(self.kind, f"tables/{self.name}.csv")
+
+
+@dataclass(frozen=True)
+class Saving:
+    """How `fp3o save` keeps new runs of some cells: CSV files compressed, and not every checkpoint."""
+
+    cells: str
+    """Pattern over cell ids."""
+    checkpoints: Literal["all", "first", "none"]
+    """Of which seeds checkpoints are kept; first: of the cell's first seed, so that the cell can still be played."""
+    above: int = 0
+    """Bytes. Checkpoints that are not larger are kept of every seed."""
+
+    def keeps(self, first: bool, size: float) -> bool:
+        """Whether a checkpoint of this many bytes is kept. first: whether it is that of the cell's first seed."""
+        return self.checkpoints == "all" or (self.checkpoints == "first" and first) or size <= self.above
 
 
 @dataclass(frozen=True)

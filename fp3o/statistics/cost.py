@@ -18,10 +18,10 @@ import numpy as np
 
 from fp3o import config
 from fp3o.config import Cell, Suite
-from fp3o.errors import UserError
+from fp3o.errors import UserError, as_command
 from fp3o.statistics import published
 from fp3o.statistics.findings import Claim, ClaimVerdict, Finding
-from fp3o.statistics.suites import as_command, csv_text
+from fp3o.statistics.suites import csv_text
 from fp3o.statistics.tables.text_tables import TextTable
 
 TIMES = ("rollout_s", "rollout_low", "rollout_high", "update_s", "update_low", "update_high")

@@ -18,11 +18,11 @@ from fp3o.algorithms.turns import Context, Rollout, Turn
 from fp3o.config import SHARINGS, Artefact, Cell, Plan, algorithm_title, resolve
 from fp3o.config.options import MamujocoOptions
 from fp3o.envs.smac.scenarios import SCENARIOS, Scenario
-from fp3o.errors import unknown
+from fp3o.errors import as_command, unknown
 from fp3o.networks.actor import HEAD_GAIN, STD_SCALE
 from fp3o.networks.stacked import head_shapes, trunk_shapes
 from fp3o.statistics import published
-from fp3o.statistics.suites import as_command, chosen_artefacts, csv_text, parser
+from fp3o.statistics.suites import chosen_artefacts, csv_text, parser
 from fp3o.statistics.tables.text_tables import TextTable
 
 MARK = "†"

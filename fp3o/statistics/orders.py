@@ -16,11 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fp3o.config import Artefact, Cell, Row, Suite, algorithm_title
+from fp3o.errors import as_command
 from fp3o.runs.records import EVALUATIONS
 from fp3o.statistics.compare import ALPHA
 from fp3o.statistics.rank_tests import rank_sum
 from fp3o.statistics.scores import scoring_of
-from fp3o.statistics.suites import SuiteRuns, as_command, chosen_artefacts, csv_text, load, parser
+from fp3o.statistics.suites import SuiteRuns, chosen_artefacts, csv_text, load, parser
 from fp3o.statistics.tables.text_tables import TextTable
 
 AS_IT_IS = "as it is"

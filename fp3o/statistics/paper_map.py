@@ -17,9 +17,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fp3o import config
 from fp3o.config import Artefact, Suite
+from fp3o.errors import as_command
 from fp3o.runs import layout
 from fp3o.statistics import cost, published
-from fp3o.statistics.suites import as_command, write
+from fp3o.statistics.suites import write
 
 # One artefact is made for two tables: time and memory are measured together.
 TOGETHER = {"table_appendix_computational2": "table_appendix_computational1"}

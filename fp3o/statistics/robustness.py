@@ -14,11 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from fp3o.errors import as_command
 from fp3o.statistics import gathered
 from fp3o.statistics.choices import Choices
 from fp3o.statistics.claims import ledger
 from fp3o.statistics.scores import CellRuns
-from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
+from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
 from fp3o.statistics.tables.build import judged_entries
 from fp3o.statistics.tables.text_tables import TextTable
 

@@ -6,7 +6,6 @@ import argparse
 import copy
 import csv
 import io
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,9 +14,6 @@ from fp3o.errors import UserError
 from fp3o.runs import layout, records
 from fp3o.statistics.choices import USUAL, Choices
 from fp3o.statistics.scores import CellRuns, Planned, collect, departures
-
-FIGURE_PACKAGES = ("bokeh", "matplotlib")
-"""Training does without them: the extra `figures` of pyproject.toml."""
 
 
 class Cells(Mapping[str, CellRuns]):
@@ -103,20 +99,6 @@ def load(arguments: argparse.Namespace) -> SuiteRuns:
     if arguments.runs is not None and not arguments.runs.is_dir():
         raise UserError(f"--runs {arguments.runs}: there is no such folder")
     return SuiteRuns(suite, arguments.runs or layout.suite_root(suite.name) / "runs")
-
-
-def as_command(main: Callable[[], None]) -> None:
-    """Call `main` as a program: a UserError, a missing file or package is one line and exit code 1."""
-    try:
-        main()
-    except UserError as error:
-        sys.exit(str(error))
-    except FileNotFoundError as error:
-        sys.exit(f"{error.filename} not found")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in FIGURE_PACKAGES:
-            raise
-        sys.exit(f"figures and the report need packages that are not here: pip install {' '.join(FIGURE_PACKAGES)}")
 
 
 def write(path: Path, text: str) -> None:

@@ -18,13 +18,12 @@ import argparse
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fp3o import config
-from fp3o.errors import UserError
+from fp3o.errors import UserError, as_command
 from fp3o.runs import compressed, layout, records
 from fp3o.runs.atomic import write_atomically
 
@@ -174,7 +173,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        sys.exit(str(error))
+    as_command(main)

@@ -15,13 +15,12 @@ import csv
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fp3o import config
-from fp3o.errors import UserError
+from fp3o.errors import UserError, as_command
 from fp3o.runs import layout, records
 from fp3o.runs.atomic import write_atomically
 from fp3o.workflow.blocks import check_digest
@@ -149,7 +148,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        sys.exit(str(error))
+    as_command(main)

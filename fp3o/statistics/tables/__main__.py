@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fp3o.statistics.suites import as_command, chosen_artefacts, load, parser, write
+from fp3o.errors import as_command
+from fp3o.statistics.suites import chosen_artefacts, load, parser, write
 from fp3o.statistics.tables.build import build
 from fp3o.statistics.tables.model import Table
 from fp3o.statistics.tables.writers import to_csv, to_latex, to_markdown
