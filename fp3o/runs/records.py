@@ -200,12 +200,10 @@ def _read_columns(path: Path, columns: Sequence[str] | None) -> Columns:
         if len(row) != len(header):
             raise UserError(f"{path}, line {number}: {len(row)} fields; expected: {len(header)}")
     try:
-        table = {
-            name: np.array([float(row[place] or "nan") for row in rows], dtype=np.float64)
-            for place, name in enumerate(header)
-        }
+        numbers = np.array([float(field or "nan") for row in rows for field in row]).reshape(len(rows), len(header))
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error
+    table = dict(zip(header, np.ascontiguousarray(numbers.T), strict=True))
     if "won" in table and not np.isin(table["won"][~np.isnan(table["won"])], (0.0, 1.0)).all():
         raise UserError(f"{path}: column won holds other values than 0, 1 and nothing")
     return table
