@@ -186,6 +186,11 @@ def suite_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _folder().glob("*.yaml")))
 
 
+def is_shipped(name: str) -> bool:
+    """Whether there is such a suite in benchmarks/suites/."""
+    return (_folder() / f"{name}.yaml").is_file()
+
+
 def load_suite(name: str) -> Suite:
     """Read and check a suite, by its name in benchmarks/suites/ or by the path of a .yaml file.
 
