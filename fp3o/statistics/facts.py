@@ -14,9 +14,11 @@ import torch
 
 from fp3o import config
 from fp3o.algorithms import ALGORITHMS
+from fp3o.algorithms.full_pipeline import Fp3oSettings
 from fp3o.algorithms.turns import Context, Rollout, Turn
 from fp3o.config import SHARINGS, Artefact, Cell, Plan, algorithm_title, resolve
 from fp3o.config.options import MamujocoOptions
+from fp3o.config.settings import own
 from fp3o.envs.smac.scenarios import SCENARIOS, Scenario
 from fp3o.errors import as_command, unknown
 from fp3o.networks.actor import HEAD_GAIN, STD_SCALE
@@ -241,7 +243,7 @@ def _epochs(plan: Plan) -> str:
     """FP3O's two steps have epochs of their own."""
     settings = plan.settings
     if plan.cell.algorithm == "fp3o":
-        return f"{settings.epochs} + {settings.epochs_dependent} (FP3O)"
+        return f"{settings.epochs} + {own(settings, Fp3oSettings).epochs_dependent} (FP3O)"
     return str(settings.epochs)
 
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-import smac_oracle as oracle
 from numpy.typing import NDArray
 
+from benchmarks.fidelity import smac_oracle as oracle
 from fp3o.config import Cell, resolve
 from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import smac_oracle as oracle
 
+from benchmarks.fidelity import smac_oracle as oracle
 from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
 from fp3o.envs.smac.battle import Battles, steering_numbers

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-import smac_oracle as oracle
 
+from benchmarks.fidelity import smac_oracle as oracle
 from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
 from fp3o.envs.smac import units
