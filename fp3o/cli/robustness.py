@@ -14,7 +14,7 @@ def robustness(
     suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
     all_: Annotated[bool, arg(name="all", help="Also list verdicts that no choice changes.")] = False,
 ) -> int:
-    """Judge every claim and cell anew under each reasonable choice of the analysis, and show what flips verdicts."""
+    """Re-evaluate every claim and cell under each reasonable choice of the analysis, and show what flips verdicts."""
     from fp3o.runs import layout
     from fp3o.statistics.robustness import notes, ordered
     from fp3o.statistics.robustness import robustness as judged

@@ -45,7 +45,7 @@ def pull(
     *,
     suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: all under DVC.")] = "",
 ) -> int:
-    """Bring saved runs that are not here, checked byte by byte; never touches a file that is."""
+    """Fetch saved runs that are not here, verified byte by byte; never touches an existing file."""
     from fp3o.workflow import pulling
 
     config.repository()
