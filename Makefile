@@ -43,7 +43,7 @@ reproduce: setup
 # Every table and figure of the paper from the runs that exist; trains nothing.
 paper: setup
 	test ! -f dvc.lock || $(BIN)/fp3o pull
-	$(BIN)/snakemake available --quiet reason
+	$(BIN)/snakemake available
 	@echo "Open results/paper/report/index.html"
 
 lint: setup-dev

@@ -41,8 +41,13 @@ rule available:
         "all tables and figures of the runs that exist"
 
 
+if dry_run():
+    describe_what_is_missing()
+
+
 onstart:
     stop_unless_pulled()
+    watch_jobs()
 
 
 onerror:

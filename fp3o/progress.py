@@ -142,7 +142,7 @@ class Bar:
 
     def _eta_text(self) -> str:
         rate = self._rate()
-        return "" if rate is None else f"{self._eta} {_duration((self.total - self._done) / rate)}"
+        return "" if rate is None else f"{self._eta} {duration((self.total - self._done) / rate)}"
 
 
 class Rounds:
@@ -174,7 +174,8 @@ def counted(items: Iterable[T], total: int, label: str, unit: str) -> Iterator[T
             bar.advance(done)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds: 1:02:03."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}"

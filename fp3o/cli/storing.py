@@ -98,12 +98,13 @@ def pack(
     suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: all but users' own.")] = "",
     states: Annotated[bool, arg(help="Also the resume states of interrupted runs.")] = False,
     saved: Annotated[bool, arg(help="Also runs that are saved in DVC, which every clone can pull.")] = False,
+    small: Annotated[bool, arg(help="As the suite saves them: CSV files compressed, few checkpoints.")] = False,
 ) -> int:
     """Put finished runs into one file with checksums, for `fp3o unpack` on another machine; removes nothing."""
     from fp3o.workflow import packing
 
     suites = [config.load_suite(name) for name in ([suite] if suite else config.suite_names())]
-    return report(packing.pack(out, suites, cells, states, saved))
+    return report(packing.pack(out, suites, cells, states, saved, small))
 
 
 def unpack(

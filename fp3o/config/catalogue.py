@@ -103,7 +103,7 @@ def variant_settings(algorithm: str, variant: str) -> Mapping[str, Scalar] | Non
     """What a variant changes; None where there is no such variant."""
     known = (catalogue()["variants"].get(algorithm) or {}).get(variant)
     if known is not None:
-        return dict(known["settings"])
+        return dict(known["settings"] or {})  # Empty in a file of the user's
     epochs = EPOCHS.fullmatch(variant)
     if epochs and "epochs_dependent" in declared(settings_of(algorithm)):
         return {"epochs": int(epochs[1]), "epochs_dependent": int(epochs[2])}

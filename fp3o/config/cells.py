@@ -12,7 +12,8 @@ from fp3o.config.catalogue import algorithms, catalogue, domains, tasks, variant
 from fp3o.config.sharings import SHARINGS
 from fp3o.errors import UserError, unknown
 
-UNMEASURED_MIB = 4000  # assumed where tasks.yaml has no measurement
+# Assumed where tasks.yaml has no measurement.
+UNMEASURED_MIB, UNMEASURED_US = 4000, 100
 
 
 class Row(NamedTuple):
@@ -127,8 +128,13 @@ def gpu_mib(cell: Cell) -> int:
     return _measured(cell, "gpu_mib")
 
 
-def _measured(cell: Cell, key: str) -> int:
+def step_us(cell: Cell) -> int:
+    """Processor time (µs) of one environment step of one seed, updates and evaluations included. For schedulers."""
+    return _measured(cell, "step_us", UNMEASURED_US)
+
+
+def _measured(cell: Cell, key: str, unmeasured: int = UNMEASURED_MIB) -> int:
     """What tasks.yaml says about the cell's task, or else about its domain."""
     domain = catalogue()["domains"][cell.domain]
     task = (domain["tasks"] or {}).get(cell.task) or {}
-    return int(task.get(key, domain.get(key, UNMEASURED_MIB)))
+    return int(task.get(key, domain.get(key, unmeasured)))

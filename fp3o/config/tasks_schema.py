@@ -15,10 +15,10 @@ from fp3o.fields import Declared, declared, shown
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 """Tasks and variants are parts of folder names."""
-MEMORY = ("memory_mib", "gpu_mib")
+MEASURED = ("memory_mib", "gpu_mib", "step_us")
 """What a task, or all tasks of a domain, were measured to take."""
-MOST_MEMORY = 1 << 20
-"""MiB: a tebibyte."""
+MOST = 1 << 20
+"""A tebibyte in MiB; a second in µs."""
 
 
 def check_tasks(content: Mapping[str, Any], file: str) -> None:
@@ -46,10 +46,10 @@ class _Check:
     def domain(self, name: str, entry: object) -> Collection[str]:
         """The names of its tasks."""
         place = f"domains/{name}"
-        own = self.mapping(entry, place, ("settings", "options", "tasks", "free_tasks", *MEMORY))
+        own = self.mapping(entry, place, ("settings", "options", "tasks", "free_tasks", *MEASURED))
         if not isinstance(own.get("free_tasks", False), bool):
             raise self.error(f"{place}/free_tasks", f"is {shown(own['free_tasks'])}; allowed: true, false")
-        self.memory(own, place)
+        self.measured(own, place)
         self.values(own.get("settings", {}), f"{place}/settings", self.settings)
         self.values(own.get("options", {}), f"{place}/options", declared(OPTIONS[name]))
         if "tasks" not in own:
@@ -59,8 +59,8 @@ class _Check:
         for task, value in tasks.items():
             here = f"{place}/tasks/{task[:80]}"
             self.name(task, here)
-            parts = self.mapping(value, here, ("settings", "options", "sharing", *MEMORY))
-            self.memory(parts, here)
+            parts = self.mapping(value, here, ("settings", "options", "sharing", *MEASURED))
+            self.measured(parts, here)
             self.values(parts.get("settings", {}), f"{here}/settings", self.settings)
             self.values(parts.get("options", {}), f"{here}/options", declared(OPTIONS[name]))
             self.by_name(parts.get("sharing", {}), f"{here}/sharing", SHARINGS, both)
@@ -91,11 +91,11 @@ class _Check:
 
     # --- Pieces -----------------------------------------------------------------------------------------------------
 
-    def memory(self, entry: Mapping[str, Any], place: str) -> None:
-        for key in MEMORY:
+    def measured(self, entry: Mapping[str, Any], place: str) -> None:
+        for key in MEASURED:
             value = entry.get(key, 1)
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_MEMORY:
-                raise self.error(f"{place}/{key}", f"is {shown(value)}; allowed: 1 to {MOST_MEMORY}")
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+                raise self.error(f"{place}/{key}", f"is {shown(value)}; allowed: 1 to {MOST}")
 
     def by_name(self, value: object, place: str, names: Collection[str], fields: Mapping[str, Declared]) -> None:
         for name, values in self.mapping(value, place, names).items():

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,14 +20,14 @@ from typing import Any
 from fp3o import config
 from fp3o.errors import UserError, first_of
 from fp3o.progress import track
-from fp3o.runs import layout, packs, records, store
+from fp3o.runs import compressed, layout, packs, records, store
 from fp3o.runs.atomic import disk_errors, partial_path, sync_folder
 from fp3o.runs.folder import RESUME, locked, make_folder
 from fp3o.runs.layout import RunId
 from fp3o.runs.packs import RUNS, STATES, Item, Pack
 from fp3o.runs.store import Outcome
 from fp3o.runs.verify import check_distinct, read_tables, read_verified, remedy
-from fp3o.workflow import guard
+from fp3o.workflow import guard, saving
 
 RUN_NAMES = [
     *(name + end for name in (records.EVALUATIONS, records.ITERATIONS, records.FINAL) for end in ("", ".xz")),
@@ -38,10 +39,13 @@ RUN_NAMES = [
 # --- Packing -------------------------------------------------------------------------------------------------------
 
 
-def pack(out: Path, suites: Sequence[config.Suite], patterns: Sequence[str], states: bool, saved: bool) -> Outcome:
+def pack(
+    out: Path, suites: Sequence[config.Suite], patterns: Sequence[str], states: bool, saved: bool, small: bool = False
+) -> Outcome:
     """Write the finished runs of suites that fit a pattern (none: all), and with `states` those that can go on.
 
-    saved: also runs that are saved in DVC, which every clone can pull. Damaged runs are named and left out.
+    saved: also runs that are saved in DVC, which every clone can pull. small: as the suite saves them, CSV files
+    compressed and without the checkpoints that it does not keep. Damaged runs are named and left out.
     """
     found: dict[Item, tuple[Path, list[str]]] = {}
     lines: list[str] = []
@@ -49,6 +53,9 @@ def pack(out: Path, suites: Sequence[config.Suite], patterns: Sequence[str], sta
     with contextlib.ExitStack() as locks:
         for suite in suites:
             runs = _finished(suite, patterns, saved, lines, problems)
+            if small:
+                staged = Path(locks.enter_context(tempfile.TemporaryDirectory()))
+                runs = {run: _as_saved(suite, run, folder, staged / run.path) for run, (folder, _) in runs.items()}
             found |= {Item(suite.name, f"{RUNS}/{run.path}"): files for run, files in runs.items()}
             if states:
                 found |= _states(suite, patterns, locks, lines)
@@ -88,6 +95,16 @@ def _finished(
     if foreign:
         lines.append(f"{len(foreign)} runs are not planned by suite {suite.name}: left out, {first_of(foreign)}")
     return found
+
+
+def _as_saved(suite: config.Suite, run: RunId, folder: Path, staged: Path) -> tuple[Path, list[str]]:
+    """Copy a run under the names that `fp3o save` would give its files."""
+    staged.mkdir(parents=True)
+    contents = saving.checked_contents(folder)
+    files = compressed.packed(contents, saving.names_as_saved(suite, run, contents))
+    for name, content in files.items():
+        (staged / name).write_bytes(content)
+    return staged, list(files)
 
 
 def _states(

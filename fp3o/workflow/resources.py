@@ -1,10 +1,12 @@
-"""The resources of a job for Snakemake's scheduler: its share of this machine's memory and GPU slots, in millionths.
+"""What Snakemake's scheduler is told of a job: its threads, its work, and its share of memory and GPU slots.
 
 Snakemake's limits are constants in a profile (`resources: [device_share=1000000, …]` in profiles/default), the same for
-every machine. So a job's share of the machine is computed, and the limit is always the whole.
+every machine. So a job's share of the machine is computed, in millionths, and the limit is always the whole.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from fp3o import config
 
@@ -40,3 +42,27 @@ def device_slots(needed: int, total: int | None, per_device: int) -> int:
 def device_share(slots: int, devices: int, per_device: int) -> int:
     """Millionths of all GPU slots that so many are; 0 without devices."""
     return slots * WHOLE // (devices * per_device) if devices else 0
+
+
+def work_seconds(plan: config.Plan, seeds: int) -> float:
+    """Processor time of training so many seeds, by the measured cost of a step."""
+    return config.step_us(plan.cell) * plan.settings.total_steps * seeds / 1e6
+
+
+def threads_of_jobs(work: Mapping[str, float], cores: int, at_once: int) -> dict[str, int]:
+    """Threads of each job, by its work: never more than cores.
+
+    More jobs than run at once share the cores evenly. Of fewer, each gets one core, and every further core goes to the
+    job that would take longest, so that they end together.
+    """
+    if len(work) >= at_once:
+        return dict.fromkeys(work, max(1, cores // at_once))
+    threads = dict.fromkeys(work, 1)
+    for _ in range(cores - len(work)):
+        threads[max(work, key=lambda name: work[name] / threads[name])] += 1
+    return threads
+
+
+def jobs_per_gpu(asked: int | str, processors: int, mps: bool) -> int:
+    """Of --config jobs_per_gpu. `auto`: as many as processors where MPS lets them work side by side, else four."""
+    return int(asked) if asked != "auto" else max(4, processors) if mps else 4

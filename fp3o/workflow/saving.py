@@ -101,11 +101,11 @@ def _finished_here(
         folder = root / run
         known = known_runs.get(run, {})
         try:
-            contents = _checked_contents(folder)
+            contents = checked_contents(folder)
             is_saved = known.get(records.RUN) == store.md5_of(contents[records.RUN])
             if str(folder) in doubles and not is_saved:
                 raise UserError(doubles[str(folder)])
-            names = list(known) if is_saved else _names(suite, RunId.at(folder), contents)
+            names = list(known) if is_saved else names_as_saved(suite, RunId.at(folder), contents)
             if any(fits(run, pattern, suite.name) for pattern in compress):
                 names = compressed.names(names, checkpoint=True)
             if is_saved and names == list(known) and store.on_this_machine(known, where):
@@ -146,7 +146,7 @@ def _runs_here(suite: config.Suite) -> list[str]:
     return [folder.relative_to(root).as_posix() for folder in layout.finished_runs(root)]
 
 
-def _names(suite: config.Suite, run: RunId, contents: Mapping[str, bytes]) -> list[str]:
+def names_as_saved(suite: config.Suite, run: RunId, contents: Mapping[str, bytes]) -> list[str]:
     """The names of the files as which a new run is saved, by the suite's rule for its cell."""
     whole = [*dict.fromkeys((*contents, records.CHECKPOINT))]
     rule = suite.saving_of(run.cell)
@@ -157,7 +157,7 @@ def _names(suite: config.Suite, run: RunId, contents: Mapping[str, bytes]) -> li
     return compressed.names(whole, rule.keeps(suite.is_first(run.cell, run.seed), size))
 
 
-def _checked_contents(folder: Path) -> dict[str, bytes]:
+def checked_contents(folder: Path) -> dict[str, bytes]:
     """The contents of an unaltered run's files. Read once, checked and returned: a sweep may change them meanwhile.
 
     Compressed files under the names of the plain ones; without the checkpoint if the run was saved without.

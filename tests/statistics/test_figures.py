@@ -467,3 +467,16 @@ def test_the_figure_of_kl_is_logarithmic_with_the_papers_circle_as_a_line(drawn:
     assert ticks == ["$10^{-2}$", "$10^{-1}$"]  # logarithmic, over the powers the data have
     (ring,) = (line for line in figure.axes[0].lines if line.get_linestyle() == ":")
     assert 10 ** float(np.asarray(ring.get_ydata())[0]) == pytest.approx(0.04)
+
+
+def test_scores_over_epochs_are_the_runs_scores(drawn: Drawn) -> None:
+    rows = {row["cell"]: row for row in drawn.rows("dose-response")}
+    assert rows
+    data = SuiteRuns(config.load_suite("paper"), drawn.runs)
+    epochs = {"fp3o": "10", "fp3o-3-2": "5", "mappo": "5", "mappo-10-epochs": "10"}
+    for name, row in rows.items():
+        summary = data.cells[name].summary()
+        assert summary is not None
+        assert float(row["score"]) == pytest.approx(summary.centre, rel=1e-5)
+        if name.startswith("mamujoco/"):
+            assert row["epochs"] == epochs[config.Cell.of(name).label]

@@ -15,7 +15,7 @@ def test_defaults_are_filled_in() -> None:
         "suite": "quick",
         "retrain": False,
         "gpus": "auto",
-        "jobs_per_gpu": 4,
+        "jobs_per_gpu": "auto",
     }
 
 

@@ -25,7 +25,7 @@ from fp3o.config.resolve import digest_of
 from fp3o.errors import UserError
 from fp3o.runs import atomic, checkpoint, layout, packs, records
 from fp3o.runs.folder import locked
-from fp3o.workflow import packing, prune, pulling, status
+from fp3o.workflow import guard, packing, prune, pulling, status
 
 SUITE = "smoke"  # not under DVC
 
@@ -109,6 +109,27 @@ def test_runs_travel(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"suite {SUITE}: 0 runs taken, 4 were here\n"
     assert pack(two.with_name("again.tar"), cell)  # byte for byte the same pack
     assert two.with_name("again.tar").read_bytes() == two.read_bytes()
+
+
+def test_a_small_pack_has_the_files_that_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "suite_root", lambda name: Path("results") / name)
+    monkeypatch.setattr(guard, "in_dvc", lambda suite: False)
+    (tmp_path / "first").mkdir()
+    monkeypatch.chdir(tmp_path / "first")
+    plan = plan_of("preview")
+    publish(plan.cell.id, 0, suite="preview")
+    whole = layout.run_directory(runs_of("preview"), plan, 0)
+    suite = config.load_suite("preview")  # which keeps no checkpoints
+    assert packing.pack(tmp_path / "small.tar", [suite], [], states=False, saved=True, small=True).problems == []
+    assert (whole / records.CHECKPOINT).is_file()  # packing removes nothing
+    (tmp_path / "second").mkdir()
+    monkeypatch.chdir(tmp_path / "second")
+    assert packing.unpack([tmp_path / "small.tar"]).problems == []
+    here = layout.run_directory(runs_of("preview"), plan, 0)
+    names = {path.name for path in here.iterdir()}
+    assert names == {f"{records.EVALUATIONS}.xz", f"{records.ITERATIONS}.xz", records.RUN}
+    for name in (records.EVALUATIONS, records.ITERATIONS):
+        assert records.read_bytes(here / name) == (tmp_path / "first" / whole / name).read_bytes()
 
 
 def test_status_says_which_machines_trained_what(two: Path) -> None:

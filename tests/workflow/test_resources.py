@@ -160,3 +160,35 @@ def test_memory_is_no_part_of_a_digest() -> None:
 def test_profiles_of_one_machine_give_out_the_whole_and_no_more(name: str) -> None:
     profile = yaml.safe_load((ROOT / "profiles" / name / "config.yaml").read_text())
     assert profile["resources"] == [f"memory_share={resources.WHOLE}", f"device_share={resources.WHOLE}"]
+
+
+def test_threads_follow_the_work_so_that_jobs_end_together() -> None:
+    work = {"cheetah": 112.0, "random-split": 112.0, "reacher": 50.0}
+    threads = resources.threads_of_jobs(work, cores=16, at_once=16)
+    assert sum(threads.values()) == 16
+    assert threads == {"cheetah": 7, "random-split": 6, "reacher": 3}
+    alone = resources.threads_of_jobs({"one": 1.0}, cores=16, at_once=4)
+    assert alone == {"one": 16}
+
+
+@pytest.mark.parametrize(("jobs_left", "at_once", "each"), [(73, 16, 1), (16, 16, 1), (73, 4, 4), (4, 4, 4), (5, 5, 3)])
+def test_many_jobs_share_the_cores_evenly(jobs_left: int, at_once: int, each: int) -> None:
+    work = {str(number): float(number + 1) for number in range(jobs_left)}
+    assert set(resources.threads_of_jobs(work, 16, at_once).values()) == {each}
+
+
+def test_jobs_that_share_a_gpu() -> None:
+    assert resources.jobs_per_gpu("auto", 16, mps=True) == 16
+    assert resources.jobs_per_gpu("auto", 2, mps=True) == 4
+    assert resources.jobs_per_gpu("auto", 16, mps=False) == 4
+    assert resources.jobs_per_gpu(7, 16, mps=True) == 7
+
+
+def test_the_work_of_a_job() -> None:
+    suite = config.load_suite("preview")
+    plan, seeds = suite.run("smac/corridor/full/fp3o")
+    assert resources.work_seconds(plan, len(seeds)) == pytest.approx(151e-6 * 800_000 * 5)
+    slow, _ = suite.run("mamujoco/ant-2x4/full/fp3o")
+    assert resources.work_seconds(slow, 5) > 10 * resources.work_seconds(
+        suite.run("mamujoco/reacher-2x1/full/fp3o")[0], 5
+    )

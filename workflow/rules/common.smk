@@ -16,7 +16,7 @@ from fp3o.config import data_root, load_suite, resolve
 from fp3o.errors import UserError
 from fp3o.runs import layout
 from fp3o.runs.compressed import lacks_checkpoint
-from fp3o.workflow import code, cost, guard, jobs, manifest, resources
+from fp3o.workflow import code, cost, guard, jobs, manifest, missing, resources, watch
 from fp3o.workflow.blocks import Sweep, plans_digest
 from fp3o.workflow.options import checked_options
 from fp3o.statistics import claim_sources
@@ -49,9 +49,10 @@ IMPORTS = "".join(f" --import {quoted(file)}" for file in suite.imports)
 ROOT = str(layout.suite_root(SUITE))
 GPUS = jobs.devices(str(config["gpus"]))
 MEMORY_MB = machine.memory_bytes() >> 20
+JOBS_PER_GPU = resources.jobs_per_gpu(config["jobs_per_gpu"], machine.processors(), machine.has_mps())
 
 # Parts of a job's command line that do not belong to any rule.
-JOB = f"{PYTHON} -m fp3o.workflow.jobs --gpus {quoted(config['gpus'])} --per-gpu {config['jobs_per_gpu']}"
+JOB = f"{PYTHON} -m fp3o.workflow.jobs --gpus {quoted(config['gpus'])} --per-gpu {JOBS_PER_GPU}"
 
 
 wildcard_constraints:
@@ -152,6 +153,25 @@ def plan_of_suite(wildcards):
     return plans_digest(suite, [plan.cell.id for plan, _ in planned], suite.raw)
 
 
+def work_of_jobs():
+    """Processor seconds of every block that is missing, by its cell and seeds. Known once all inputs are."""
+    blocks = {}
+    for (cell, seed), plan in sweep.missing.items():
+        blocks.setdefault(cell, (plan, []))[1].append(seed)
+    return {cell: resources.work_seconds(plan, len(seeds)) for cell, (plan, seeds) in blocks.items()}
+
+
+def work(wildcards):
+    """The longest jobs first, so that none is left alone at the end."""
+    return work_of_jobs().get(wildcards.cell, 0.0)
+
+
+def threads(wildcards):
+    cores = workflow.cores or 1  # None: a cluster, where a job sees its own allocation
+    at_once = min(cores, len(GPUS) * JOBS_PER_GPU) if GPUS else cores
+    return resources.threads_of_jobs(work_of_jobs() | {wildcards.cell: work(wildcards)}, cores, at_once)[wildcards.cell]
+
+
 def memory_mb(wildcards, attempt):
     return resources.needed_mb(wildcards.cell, attempt)
 
@@ -167,11 +187,11 @@ def gpu_mb():
 
 
 def device_slots(wildcards, attempt):
-    return resources.device_slots(resources.needed_gpu_mb(wildcards.cell, attempt), gpu_mb(), config["jobs_per_gpu"])
+    return resources.device_slots(resources.needed_gpu_mb(wildcards.cell, attempt), gpu_mb(), JOBS_PER_GPU)
 
 
 def device_share(wildcards, attempt):
-    return resources.device_share(device_slots(wildcards, attempt), len(GPUS), config["jobs_per_gpu"])
+    return resources.device_share(device_slots(wildcards, attempt), len(GPUS), JOBS_PER_GPU)
 
 
 def artefacts_of_what_exists(wildcards):
@@ -189,6 +209,25 @@ def stop_unless_pulled():
         raise WorkflowError(str(error)) from None
     if message and not config["retrain"]:
         raise WorkflowError(message)
+
+
+def dry_run():
+    """Whether this is `snakemake -n`; while files are read, only the command line knows."""
+    return any(re.fullmatch(r"--dry-?run|-[a-zA-Z]*n[a-zA-Z]*", word) for word in sys.argv[1:])
+
+
+def describe_what_is_missing():
+    """Before the plan of a dry run."""
+    for line in missing.summary(suite, workflow.cores or machine.processors(), len(GPUS)):
+        print(line, file=sys.stderr)
+
+
+def watch_jobs():
+    """Say how far all jobs are, once a minute; and how a GPU that they share is used well."""
+    if (jobs_left := work_of_jobs()) and not sweep.available:
+        if GPUS and not machine.has_mps():
+            print("MPS is off: jobs take turns on a GPU; start it with: nvidia-cuda-mps-control -d", file=sys.stderr)
+        watch.Watch(jobs_left, Path(ROOT) / "logs/train").start()
 
 
 def summarise_failures():

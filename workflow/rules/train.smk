@@ -20,9 +20,10 @@ rule train:
         f"{ROOT}/logs/train/{{cell}}/{{digest}}-s{{seeds}}.train-{{number}}.log",
     wildcard_constraints:
         cell=CELLS,
+    priority: work
     conda:
         "../../environment.yml"
-    threads: 1
+    threads: threads
     resources:
         mem_mb=memory_mb,
         memory_share=memory_share,
@@ -40,9 +41,10 @@ rule retrain:
         f"{ROOT}/logs/train/{{cell}}/{{digest}}-s{{seeds}}.retrain-{{number}}.log",
     wildcard_constraints:
         cell=CELLS,
+    priority: work
     conda:
         "../../environment.yml"
-    threads: 1
+    threads: threads
     resources:
         mem_mb=memory_mb,
         memory_share=memory_share,
