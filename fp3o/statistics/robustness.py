@@ -8,7 +8,6 @@ one seed is left out, is not one to lean on.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from fp3o.statistics import gathered
 from fp3o.statistics.choices import Choices
 from fp3o.statistics.claims import ledger
 from fp3o.statistics.scores import CellRuns
-from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
+from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, read_csv, write
 from fp3o.statistics.tables.build import judged_entries
 from fp3o.statistics.tables.text_tables import TextTable
 
@@ -171,12 +170,12 @@ def to_csv(rows: Sequence[Robustness]) -> str:
 
 def read(path: Path) -> list[Robustness]:
     """What `to_csv` wrote, without the texts on each claim and cell."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    columns = [{name: text for name, text in row.items() if text} for row in rows]
-    return [
-        Robustness(row.pop("kind"), row.pop("name"), "", row.pop("usual"), row) for row in columns if row.pop("share")
-    ]
+    own = ("kind", "name", "usual", "share")
+    found = []
+    for row in read_csv(path):
+        others = {name: verdict for name, verdict in row.items() if verdict and name not in own}
+        found.append(Robustness(row["kind"], row["name"], "", row["usual"], others))
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -107,6 +107,12 @@ def write(path: Path, text: str) -> None:
     path.write_bytes(text.encode())
 
 
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file, by column."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """CSV text with plain newlines; numbers in rows must already be formatted."""
     buffer = io.StringIO()
