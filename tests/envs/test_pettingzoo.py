@@ -268,7 +268,7 @@ def test_episodes_are_lost_up_to_a_share(strange: Any, name: str) -> None:
     env.reset(slot_seeds(0, "test", 4))
     with pytest.raises(UserError, match=rf"\d+ of \d+ episodes were lost, most often because: {why}") as error:
         play(env, 100)
-    assert "allow more than lost_share = 0.01" in str(error.value)
+    assert "fix the environment, or raise lost_share = 0.01" in str(error.value)
     assert "\n" not in str(error.value)
     env = strange(name, 4, lost_share=1.0)
     env.reset(slot_seeds(0, "test", 4))
