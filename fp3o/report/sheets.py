@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fp3o.config import Cell, Suite, algorithm_title
-from fp3o.statistics import facts
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
 from fp3o.statistics.orders import comparisons
@@ -132,9 +131,11 @@ def robustness(path: Path) -> Sheet | None:
 
 def stated(suite: Suite) -> list[Sheet]:
     """The tables of what the code says of itself, with the number of departures from the paper's in their titles."""
-    found = []
+    found: list[Sheet] = []
     for artefact in suite.artefacts:
         if artefact.kind == "facts":
+            from fp3o.statistics import facts  # needs torch, which takes seconds to import
+
             sheet = facts.build(artefact)
             count = len(sheet.departures)
             title = f"{artefact.caption} (departures from the paper: {count})" if count else artefact.caption
@@ -158,6 +159,8 @@ def seeds(cell: CellRuns) -> Sheet:
         if run.diverged:
             where = run.document["diverged"]
             status = f"diverged in iteration {where['iteration']} ({where['quantity']})"
+        if run.lost_episodes:
+            status += f"; {run.lost_episodes} episodes of its process lost to failures of the environment"
         numbers = [reduce(run, name) for name in REDUCTIONS]
         digits = max(2, decimals(Cell.of(cell.cell).domain, [number for number in numbers if number is not None]))
         shown = [fixed(number, digits) for number in (*numbers, run.episode_spread)]

@@ -46,6 +46,16 @@ def test_a_cell_that_does_not_exist_is_a_line(checkout: Checkout, cell: str) -> 
     assert "Traceback" not in done.stdout
 
 
+@pytest.mark.workflow
+def test_a_film_of_no_cell_is_a_line(checkout: Checkout) -> None:
+    """Snakemake finds no rule for it, instead of one that fails to say which runs it needs."""
+    name = "results/paper/films/mpe/simple-reference/full/nobody.webp"
+    done = checkout.snakemake("-n", name, check=False)
+    assert done.returncode != 0
+    assert f"No rule to produce {name}" in done.stdout
+    assert 'File "' not in done.stdout
+
+
 def test_the_paper_suite_is_exactly_the_planned_jobs(full: Checkout) -> None:
     suite = config.load_suite("paper")
     kinds = [artefact.kind for artefact in suite.artefacts]
@@ -119,9 +129,9 @@ def test_training_rules_have_nothing_attached_that_could_start_them_again() -> N
 
 
 def test_rules_read_no_private_name_of_snakemake() -> None:
-    """`workflow.basedir` is documented; what else the object holds changes from version to version."""
+    """`workflow.basedir` and `.cores` are documented; what else the object holds changes from version to version."""
     text = "".join(path.read_text() for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").iterdir()])
-    assert set(re.findall(r"(?<![\w./])workflow\.(\w+)", text)) == {"basedir"}
+    assert set(re.findall(r"(?<![\w./])workflow\.(\w+)", text)) == {"basedir", "cores"}
 
 
 def test_available_by_other_means_than_the_command_line_is_refused(checkout: Checkout) -> None:

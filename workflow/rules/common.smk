@@ -36,8 +36,9 @@ try:
     planned = suite.runs()
     # Snakemake tells its rules no targets; the words on its command line do.
     sweep = Sweep(suite, available="available" in sys.argv[1:])
+    of_a_cell = re.compile(rf"{re.escape(str(layout.suite_root(suite.name)))}/cells/(.+)\.json")
     for word in sys.argv[1:]:
-        if asked := re.fullmatch(rf"{re.escape(str(layout.suite_root(suite.name)))}/cells/(.+)\.json", word):
+        if asked := of_a_cell.fullmatch(os.path.normpath(word)):
             suite.run(asked[1])  # In an input function, its error would be a traceback.
 except UserError as error:
     raise WorkflowError(str(error)) from None

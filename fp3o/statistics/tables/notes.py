@@ -1,4 +1,5 @@
-"""The notes under a table: scoring rule, engine, missing and diverged seeds, deviations, errata, verdicts."""
+"""The notes under a table: scoring rule, engine, missing and diverged seeds, lost episodes, deviations, errata,
+verdicts."""
 
 from __future__ import annotations
 
@@ -57,6 +58,9 @@ def notes_of(table: Table) -> list[str]:
     diverged = [f"{entry.cell} ({entry.diverged})" for entry in table.entries if entry.diverged]
     if diverged:
         notes.append(f"Diverged seeds, scored by their last evaluations: {'; '.join(diverged)}.")
+    lost = [f"{cell_runs.cell} ({cell_runs.lost_episodes})" for cell_runs in runs if cell_runs.lost_episodes]
+    if lost:
+        notes.append(f"Episodes lost to failures of the environment, which was built anew: {'; '.join(lost)}.")
     departures = sorted({str(change) for entry in done for change in entry.deviations})
     if departures:
         reason = ", so not compared with the paper" if any(entry.published for entry in done) else ""
