@@ -138,7 +138,7 @@ def train(
     print(first_line(plan, seeds))
     if roots.foreign:
         print(f"{roots.foreign}: writing to {roots.runs}{os.sep}")
-    carry_out(plan, numbers, roots, computing, watching, keeping, replace=repeating.replace)
+    run_training(plan, numbers, roots, computing, watching, keeping, replace=repeating.replace)
     return 0
 
 
@@ -154,7 +154,7 @@ def _lone(seeds: str) -> bool:
     return seeds.isdecimal() and int(seeds) > 1
 
 
-def carry_out(
+def run_training(
     plan: config.Plan,
     numbers: Sequence[int],
     roots: Roots,
@@ -188,7 +188,7 @@ def carry_out(
             from fp3o.training.callbacks.progress import Progress
             from fp3o.training.callbacks.tensorboard import TensorBoard
             from fp3o.training.callbacks.timings import Timings
-            from fp3o.training.run import train as run_training
+            from fp3o.training.run import train as train_seeds
 
         # In scratch/, not in the run's folder, whose files are versioned: event files are not worth that.
         events = layout.scratch_directory(scratch, plan, numbers).with_name("tensorboard")
@@ -207,7 +207,7 @@ def carry_out(
         if (keep := keeping.of(plan, roots.scratch)) is not None:
             callbacks.append(ExtraCheckpoints(keep, plan))
         with Progress.of(plan, numbers) as progress:
-            run_training(plan, numbers, runs, scratch, Compute(**asdict(computing)), [progress, *callbacks])
+            train_seeds(plan, numbers, runs, scratch, Compute(**asdict(computing)), [progress, *callbacks])
         if keep is not None:
             print(f"kept: {keep.folder}")
     if replace:

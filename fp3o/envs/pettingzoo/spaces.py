@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -31,19 +31,10 @@ class Description:
     state: int
     """Size of the environment's own state(); 0: it has none, and critics see all agents' observations."""
 
-    def to_plain(self) -> dict[str, Any]:
-        return asdict(self)
-
     @staticmethod
     def from_plain(plain: dict[str, Any]) -> Description:
-        return Description(
-            agents=tuple(plain["agents"]),
-            observations=tuple(plain["observations"]),
-            kind=plain["kind"],
-            choices=tuple(tuple(c) for c in plain["choices"]),
-            types=tuple(plain["types"]),
-            state=plain["state"],
-        )
+        """From `asdict` of one that was sent as JSON, which has lists in place of tuples."""
+        return Description(**{name: _tuples(value) for name, value in plain.items()})
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -55,6 +46,10 @@ class Description:
     def joint(self) -> int:
         """Size of the critic's input, without agent number."""
         return self.state or sum(self.observations)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def describe(env: Any, state: bool = True) -> Description:
