@@ -12,22 +12,25 @@ BIN := .venv/bin
 .PHONY: setup setup-dev docs reproduce paper lint kernels test smoke test-workflow test-both test-generic test-slow lock lock-check peers
 
 # What runs; `setup-dev` adds what tests and lints. Python compiles what is imported; compiling all takes a minute.
+# Files are held against the checksums of .ci/hashes; then torch, in the build that the index has.
+HASHED = $(BIN)/python -m pip install --quiet --no-compile --require-hashes -r .ci/hashes/requirements.lock
 setup: .venv/installed
 setup-dev: .venv/installed-dev
 
-.venv/installed: requirements.lock pyproject.toml
+.venv/installed: requirements.lock .ci/hashes/requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(HASHED)
 	$(BIN)/python -m pip install --quiet --no-compile -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
-.venv/installed-dev: .venv/installed requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --no-compile -r requirements.lock -r requirements-dev.lock
+.venv/installed-dev: .venv/installed .ci/hashes/requirements-dev.lock
+	$(HASHED) -r .ci/hashes/requirements-dev.lock
 	touch $@
 
-.venv/installed-docs: .venv/installed requirements-docs.lock
-	$(BIN)/python -m pip install --quiet --no-compile -r requirements.lock -r requirements-docs.lock
+.venv/installed-docs: .venv/installed .ci/hashes/requirements-docs.lock
+	$(HASHED) -r .ci/hashes/requirements-docs.lock
 	touch $@
 
 # The documentation as a site that works from disk; a broken link, an unknown name or any other warning is an error.

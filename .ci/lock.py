@@ -1,11 +1,16 @@
 """Write the locks from pyproject.toml, and ask the package index whether every machine can install them.
 
     python .ci/lock.py write [--upgrade NAME …]    # pins that still fit stay; --upgrade without a name frees all
+    python .ci/lock.py hash                        # the files' checksums anew, of the versions as they are
     python .ci/lock.py check
 
 `requirements.lock` is what runs (training, workflow, figures, report), `requirements-dev.lock` what tests and lints on
 top, `requirements-docs.lock` what builds the documentation's site. Versions come from pip's resolver on the machine at
 hand; what only another machine needs is pinned as well.
+
+`.ci/hashes/` has the same locks with the sha256 of every file that a promised machine may install, for `pip install
+--require-hashes`. Torch is not in them: which of its builds (CPU, CUDA) is installed depends on the index, and each
+brings libraries of its own. The plain locks install it, and serve conda, which cannot check hashes.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import argparse
 import functools
 import itertools
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,6 +44,8 @@ from packaging.version import InvalidVersion, Version
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNTIME, DEVELOPMENT, DOCUMENTATION = "requirements.lock", "requirements-dev.lock", "requirements-docs.lock"
+HASHES = Path(".ci", "hashes")
+UNHASHED = ("torch",)
 PYTHONS = ("3.11", "3.12", "3.13")
 HEADERS = {
     RUNTIME: "What runs: training, workflow, figures, report.",
@@ -102,10 +110,21 @@ def roots() -> tuple[list[Requirement], list[Requirement], list[Requirement]]:
 
 def read(name: str) -> Pins:
     """A lock; none is an empty one."""
+    return {canonicalize_name(requirement.name): requirement for requirement in map(Requirement, _entries(name))}
+
+
+def read_hashes(name: str) -> dict[str, frozenset[str]]:
+    """By canonical name, the sha256 that a lock of `HASHES` allows."""
+    entries = _entries(HASHES / name).items()
+    return {canonicalize_name(Requirement(pin).name): frozenset(sums) for pin, sums in entries}
+
+
+def _entries(name: str | Path) -> dict[str, list[str]]:
+    """A lock's pins as text, each with its checksums."""
     path = ROOT / name
-    lines = path.read_text().splitlines() if path.exists() else []
-    wanted = [Requirement(line) for line in lines if line and not line.startswith("#")]
-    return {canonicalize_name(requirement.name): requirement for requirement in wanted}
+    text = path.read_text().replace("\\\n", "") if path.exists() else ""
+    lines = [line.split(" --hash=sha256:") for line in text.splitlines() if line and not line.startswith("#")]
+    return {pin.strip(): [checksum.strip() for checksum in sums] for pin, *sums in lines}
 
 
 def version_of(pin: Requirement) -> str:
@@ -185,6 +204,23 @@ def write(upgrade: Sequence[str] | None) -> None:
         header = f"# {HEADERS[lock]} Written by `make lock`; Python {PYTHONS[0]} to {PYTHONS[-1]}.\n"
         (ROOT / lock).write_text(header + "".join(text))
         print(f"{lock}: {len(names)} packages")
+    write_hashes()
+
+
+def write_hashes() -> None:
+    """The locks of `HASHES`: the pins with the checksums of their files in the index."""
+    for lock in HEADERS:
+        pins = {name: pin for name, pin in read(lock).items() if name not in UNHASHED}
+        files = files_in_index(list(pins))
+        lines = [f"# {lock} with checksums, without {', '.join(UNHASHED)}. Written by `make lock`.\n"]
+        for name, pin in pins.items():
+            sums = hashes(pin, files[name])
+            if not sums:
+                sys.exit(f"{pin}: the index has no file with a checksum")
+            lines.append(" \\\n    ".join([str(pin), *(f"--hash=sha256:{checksum}" for checksum in sums)]) + "\n")
+        (ROOT / HASHES).mkdir(exist_ok=True)
+        (ROOT / HASHES / lock).write_text("".join(lines))
+        print(f"{HASHES / lock}: {len(pins)} packages")
 
 
 class File(NamedTuple):
@@ -193,6 +229,7 @@ class File(NamedTuple):
     name: str
     requires_python: str | None
     yanked: bool
+    sha256: str = ""
 
 
 def of_version(files: Iterable[File], version: str) -> list[tuple[File, frozenset[Tag]]]:
@@ -233,6 +270,27 @@ def platforms(pin: Requirement, files: Iterable[File]) -> dict[str, str]:
     return found
 
 
+def hashes(pin: Requirement, files: Iterable[File]) -> list[str]:
+    """The sha256 of every file of the pinned version that a promised machine may install: its wheels, those for newer
+    systems included, and sources."""
+    machines = [supported(machine, python) for machine, python in itertools.product(MACHINES, PYTHONS)]
+
+    def fits(tags: frozenset[Tag]) -> bool:
+        oldest = {Tag(tag.interpreter, tag.abi, _NEWER.sub(_oldest, tag.platform)) for tag in tags}
+        return any(oldest & here for here in machines)
+
+    fitting = of_version(files, version_of(pin))
+    return sorted({file.sha256 for file, tags in fitting if file.sha256 and (not tags or fits(tags))})
+
+
+_NEWER = re.compile(r"(manylinux|macosx)_\d+_\d+_(x86_64|aarch64|arm64)")
+
+
+def _oldest(platform: re.Match[str]) -> str:
+    """The newest system that is promised, of the same kind."""
+    return f"{platform[1]}_{'2_28' if platform[1] == 'manylinux' else '14_0'}_{platform[2]}"
+
+
 def files_in_index(names: Sequence[str]) -> dict[str, list[File]]:
     """Every file the index that pip is configured with has of these packages; downloads none."""
     # Pip has no public command that lists files, and only pip knows its own index, certificates and passwords.
@@ -253,7 +311,15 @@ def files_in_index(names: Sequence[str]) -> dict[str, list[File]]:
                 def files(name: str) -> list[File]:
                     places = [place for group in collector.collect_sources(name, links) for place in group if place]
                     listed = [link for place in places for link in (*place.page_candidates(), *place.file_links())]
-                    return [File(link.filename, link.requires_python, link.is_yanked) for link in listed]
+                    return [
+                        File(
+                            link.filename,
+                            link.requires_python,
+                            link.is_yanked,
+                            link.hash if link.hash_name == "sha256" else "",
+                        )
+                        for link in listed
+                    ]
 
                 found.update(zip(args, pool.map(files, args), strict=True))
             return 0
@@ -267,10 +333,16 @@ def check() -> None:
     """Ask for every pin whether each promised platform can install it."""
     pins = {**read(DOCUMENTATION), **read(DEVELOPMENT), **read(RUNTIME)}
     files = files_in_index(list(pins))
-    found = {str(pin): platforms(pin, files[name]) for name, pin in pins.items()}
+    hashed = {name: sums for lock in HEADERS for name, sums in read_hashes(lock).items()}
+    allowed = {
+        name: [file for file in found if name in UNHASHED or file.sha256 in hashed.get(name, ())]
+        for name, found in files.items()
+    }
+    found = {str(pin): platforms(pin, allowed[name]) for name, pin in pins.items()}
     lacking = [(pin, platform) for pin, kinds in found.items() for platform, kind in kinds.items() if not kind]
     if lacking:
-        sys.exit("\n".join(f"{pin}: no wheel and no source for {platform}" for pin, platform in lacking))
+        words = "no wheel and no source with a checksum of the lock"
+        sys.exit("\n".join(f"{pin}: {words} for {platform}" for pin, platform in lacking))
     built = [pin for pin, kinds in found.items() if "source" in kinds.values()]
     print(f"{len(pins)} pinned versions install on {', '.join(m.name for m in MACHINES)}, Python {', '.join(PYTHONS)}")
     print(f"built from source: {', '.join(built) or 'none'}")
@@ -281,10 +353,13 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     writing = commands.add_parser("write", help="all locks from pyproject.toml")
     writing.add_argument("--upgrade", nargs="*", metavar="NAME", help="take the newest version of these, or of all")
+    commands.add_parser("hash", help="the checksums of the locks as they are")
     commands.add_parser("check", help="ask the index for files for every platform")
     arguments = parser.parse_args()
     if arguments.command == "write":
         write(arguments.upgrade)
+    elif arguments.command == "hash":
+        write_hashes()
     else:
         check()
 

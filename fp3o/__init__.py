@@ -57,39 +57,30 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ActorBatch": "fp3o.algorithms.turns",
-    "BatchEnv": "fp3o.envs.interface",
-    "Callback": "fp3o.training.callbacks",
-    "Context": "fp3o.algorithms.turns",
-    "CriticBatch": "fp3o.algorithms.turns",
-    "Episode": "fp3o.envs.interface",
-    "Inputs": "fp3o.networks.module_trunk",
-    "Rollout": "fp3o.algorithms.turns",
-    "Run": "fp3o.api.run",
-    "Setting": "fp3o.registry",
-    "StopAtReturn": "fp3o.training.callbacks.stopping",
-    "StopWithoutProgress": "fp3o.training.callbacks.stopping",
-    "Table": "fp3o.api.run",
-    "Team": "fp3o.api.team",
-    "TensorBoard": "fp3o.training.callbacks.tensorboard",
-    "TorchTeam": "fp3o.api.torch_team",
-    "Turn": "fp3o.algorithms.turns",
-    "UserError": "fp3o.errors",
-    "WeightsAndBiases": "fp3o.training.callbacks.wandb",
-    "algorithm": "fp3o.config.declare",
-    "environment": "fp3o.config.declare",
-    "network": "fp3o.config.declare",
-    "play": "fp3o.api.run",
-    "train": "fp3o.api.training",
+    "fp3o.algorithms.turns": ("ActorBatch", "Context", "CriticBatch", "Rollout", "Turn"),
+    "fp3o.api.run": ("Run", "Table", "play"),
+    "fp3o.api.team": ("Team",),
+    "fp3o.api.torch_team": ("TorchTeam",),
+    "fp3o.api.training": ("train",),
+    "fp3o.config.declare": ("algorithm", "environment", "network"),
+    "fp3o.envs.interface": ("BatchEnv", "Episode"),
+    "fp3o.errors": ("UserError",),
+    "fp3o.networks.module_trunk": ("Inputs",),
+    "fp3o.registry": ("Setting",),
+    "fp3o.training.callbacks": ("Callback",),
+    "fp3o.training.callbacks.stopping": ("StopAtReturn", "StopWithoutProgress"),
+    "fp3o.training.callbacks.tensorboard": ("TensorBoard",),
+    "fp3o.training.callbacks.wandb": ("WeightsAndBiases",),
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "runs":
         return importlib.import_module("fp3o.runs")  # a package that can be called
-    if name not in _MODULES:
+    module = next((module for module, names in _MODULES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module 'fp3o' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return getattr(importlib.import_module(module), name)
 
 
 def __dir__() -> list[str]:

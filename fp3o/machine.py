@@ -10,11 +10,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 _CGROUP_TIME = Path("/sys/fs/cgroup/cpu.max")
 """In a container: how much processor time it may use, and per which period; "max": all."""
 _CGROUP_MEMORY = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_OWN_GROUPS = Path("/proc/self/cgroup")
+"""The control groups of this process: a container's own look like the root, those of Slurm or systemd do not."""
 _PATIENCE = 30.0
 """Seconds for nvidia-smi, which wakes every sleeping device of a machine before it answers. Assumed."""
 _GPU_QUERY = ("nvidia-smi", "--query-gpu=index,uuid,mig.mode.current,memory.total", "--format=csv,noheader,nounits")
@@ -34,11 +36,22 @@ def memory_bytes() -> int:
     """Memory of this machine, or what its container allows this process."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in _CGROUP_MEMORY:
-        try:
-            limits.append(int(path.read_text()))
-        except (OSError, ValueError):  # no such control group, or "max"
-            continue
+        for group in _memory_groups():
+            try:
+                limits.append(int((path.parent / group / path.name).read_text()))
+            except (OSError, ValueError):  # no such control group, or "max"
+                continue
     return min(limits)
+
+
+def _memory_groups() -> set[PurePosixPath]:
+    """The control groups that may limit this process's memory: its own and those above, from the root."""
+    try:
+        lines = [line.split(":", 2) for line in _OWN_GROUPS.read_text().splitlines()]
+    except OSError:
+        lines = []
+    own = [PurePosixPath(path.lstrip("/")) for _, kinds, path in lines if not kinds or "memory" in kinds.split(",")]
+    return {PurePosixPath(), *own, *(above for group in own for above in group.parents)}
 
 
 def peak_memory_mib() -> float:

@@ -1,4 +1,4 @@
-"""The short form of benchmarks/faults: a few kills of a small training at random moments."""
+"""The short form of benchmarks/faults: a few kills of a small training, a small grid; and that they would notice."""
 
 from __future__ import annotations
 
@@ -48,3 +48,24 @@ def test_it_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     found = kills.measure(Careless(tmp_path), 1, Moments(0))
     assert (found["kills"], found["lost"], found["differing"]) == (1, 1, 1)
+
+
+def test_a_small_grid_is_read(tmp_path: Path) -> None:
+    """Its runs are made by hand, so they must pass every check that runs are read with."""
+    command = [sys.executable, str(BENCHMARK.with_name("growth.py")), "--runs", "100", "--what", "verify", "table"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found, _ = map(json.loads, done.stdout.splitlines())
+    assert found["runs"] == 100
+    assert min(found[what][unit] for what in ("verify", "table") for unit in ("seconds", "mib")) > 0
+
+
+def test_growth_beyond_linear_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARK.parent))
+    import growth  # type: ignore[import-not-found]  # found by the line above
+
+    sizes = (1000, 5000, 20_000)
+    found = [{"runs": n, "table": {"seconds": 1e-6 * n**2, "mib": 50 + n / 1000}} for n in sizes]
+    powers = growth.exponents(found)["table"]
+    assert powers["seconds"] == pytest.approx(2)
+    assert powers["mib"] < 1 < growth.LINEAR < 2

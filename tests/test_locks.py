@@ -54,7 +54,37 @@ def test_pins_satisfy_every_requirement_of_the_project(lock: ModuleType) -> None
 def test_the_smoke_suite_waits_for_games_that_only_the_development_lock_has(lock: ModuleType) -> None:
     assert "mpe2" not in lock.read("requirements.lock")
     planned = subprocess.run(["make", "-nB", "smoke"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert 0 < planned.index("-r requirements-dev.lock") < planned.index("profiles/smoke")
+    assert 0 < planned.index("-r .ci/hashes/requirements-dev.lock") < planned.index("profiles/smoke")
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock", "requirements-docs.lock"])
+def test_every_pin_but_torch_has_checksums(lock: ModuleType, name: str) -> None:
+    """Run `make lock` after an edit of a lock."""
+    hashed = lock.read(lock.HASHES / name)
+    assert hashed == {pin: version for pin, version in lock.read(name).items() if pin not in lock.UNHASHED}
+    for pin, sums in lock.read_hashes(name).items():
+        assert sums, pin
+        assert all(len(checksum) == 64 and int(checksum, 16) for checksum in sums), pin
+
+
+def test_setup_checks_every_file_but_torchs() -> None:
+    planned = subprocess.run(
+        ["make", "-nB", "setup-dev", ".venv/installed-docs"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    installs = [line for line in planned.splitlines() if " -r " in line]
+    assert len(installs) == 4
+    assert [line for line in installs if "--require-hashes" not in line] == [
+        ".venv/bin/python -m pip install --quiet --no-compile -r requirements.lock"
+    ]
+
+
+def test_which_files_are_hashed(lock: ModuleType) -> None:
+    """Those of promised machines, on newer systems too, and sources."""
+    hashed = ["py3-none-any", "cp312-cp312-manylinux_2_28_aarch64", "cp311-abi3-manylinux_2_34_x86_64"]
+    others = ["cp312-cp312-win_amd64", "cp39-cp39-macosx_11_0_arm64", "cp312-cp312-musllinux_1_2_x86_64"]
+    files = [lock.File(f"game-1.0-{name}.whl", None, False, name) for name in [*hashed, *others]]
+    files += [lock.File("game-1.0.tar.gz", None, False, "source"), lock.File("game-0.9.tar.gz", None, False, "old")]
+    assert lock.hashes(Requirement("game==1.0"), files) == sorted([*hashed, "source"])
 
 
 def test_what_tests_and_lints_is_not_installed_to_run(lock: ModuleType) -> None:

@@ -3,6 +3,8 @@
 disk      a small file system of its own (tmpfs in a mount namespace): once the first state is saved, a file takes all
           space but some kilobytes, fewer each time, so that another write fails: of a state, a CSV file, a publication
 memory    a limit of the address space (RLIMIT_AS), some MiB above what the process has when the command starts
+cgroup    a control group of its own, below this one, that gets little more memory than it has once the first state
+          is saved: the kernel kills the process (needs root)
 
 Each attempt may end early, but in one line without a traceback and with an exit code that says so. Then the shortage is
 over, the same command runs again, and all files must equal those of an undisturbed run ("differing", "lost").
@@ -14,14 +16,17 @@ over, the same command runs again, and all files must equal those of an undistur
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,9 +49,7 @@ class FullDisk(Training):
 
     def attempt(self, place: Path, share: float) -> int:
         pid = self.start(place)
-        deadline = time.monotonic() + 60
-        while not list(place.rglob("resume.safetensors")) and time.monotonic() < deadline:
-            time.sleep(0.002)
+        wait_for_state(place)
         space = os.statvfs(place)
         free = space.f_bavail * space.f_frsize
         with self.ballast.open("wb") as file:
@@ -84,7 +87,56 @@ class LittleMemory(Training):
         return self.folder / name
 
 
-def measure(scenario: FullDisk | LittleMemory, attempts: int) -> dict[str, Any]:
+class MemoryGroup(Training):
+    """Training in a control group whose limit comes down."""
+
+    inside = False
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.group, self.limit, self.usage, self.unlimited = _memory_group()
+        self.group.mkdir()
+        weakref.finalize(self, self.group.rmdir)
+
+    def attempt(self, place: Path, share: float) -> int:
+        self.limit.write_text(self.unlimited)
+        self.inside = True
+        pid = self.start(place)
+        wait_for_state(place)
+        with contextlib.suppress(OSError):  # It has taken more meanwhile: no limit this time.
+            self.limit.write_text(str(int(self.usage.read_text()) + int(share * 10 * MIB)))
+        code = ended(pid, 600)
+        assert code is not None
+        self.inside = False
+        return code
+
+    def begin(self) -> None:
+        if self.inside:
+            (self.group / "cgroup.procs").write_text("0")
+
+    def place(self, name: str) -> Path:
+        return self.folder / name
+
+
+def _memory_group() -> tuple[Path, Path, Path, str]:
+    """A control group below this process's own, to be made; the files of its limit and usage, and the word for none."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, kinds, path = line.split(":", 2)
+        if "memory" in kinds.split(","):
+            group = Path("/sys/fs/cgroup/memory") / path.lstrip("/") / f"fp3o-{os.getpid()}"
+            return group, group / "memory.limit_in_bytes", group / "memory.usage_in_bytes", "-1"
+    group = Path("/sys/fs/cgroup") / path.lstrip("/") / f"fp3o-{os.getpid()}"
+    return group, group / "memory.max", group / "memory.current", "max"
+
+
+def wait_for_state(place: Path) -> None:
+    """Until the first state is saved."""
+    deadline = time.monotonic() + 60
+    while not list(place.rglob("resume.safetensors")) and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
+def measure(scenario: FullDisk | LittleMemory | MemoryGroup, attempts: int) -> dict[str, Any]:
     """So many shortages, from the smallest to none at all; what came of them."""
     begun = time.monotonic()
 
@@ -107,6 +159,7 @@ def measure(scenario: FullDisk | LittleMemory, attempts: int) -> dict[str, Any]:
             line = (text.strip().splitlines() or [""])[-1]
             # OpenBLAS ends the process itself, with a line of its own.
             clear = line.startswith(("fp3o: ", "resume with: ", "OpenBLAS error: "))
+            clear |= isinstance(scenario, MemoryGroup) and code == -signal.SIGKILL  # The kernel says it in its log.
             unclear += not clear
             if not clear:
                 print(f"exit code {code}: {text[-1000:]}", file=sys.stderr)
@@ -126,7 +179,11 @@ def measure(scenario: FullDisk | LittleMemory, attempts: int) -> dict[str, Any]:
     }
 
 
-SCENARIOS: dict[str, Callable[[Path], FullDisk | LittleMemory]] = {"disk": FullDisk, "memory": LittleMemory}
+SCENARIOS: dict[str, Callable[[Path], FullDisk | LittleMemory | MemoryGroup]] = {
+    "disk": FullDisk,
+    "memory": LittleMemory,
+    "cgroup": MemoryGroup,
+}
 
 
 def main() -> None:

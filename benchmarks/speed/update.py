@@ -27,8 +27,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fp3o.algorithms.full_pipeline import Fp3oSettings
 from fp3o.algorithms.turns import Rollout, Turn
-from fp3o.config.settings import Settings, settings_of
+from fp3o.config.settings import Settings, own, settings_of
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.execution.allocator import reuse_freed_memory
 from fp3o.execution.steps import CompiledSteps, GraphSteps
@@ -45,7 +46,7 @@ from fp3o.registry import NETWORKS, Network
 SETTINGS = settings_of("fp3o")()  # the paper's: 4 × 1000 samples, 32 minibatches, 5 + 5 epochs, 64 wide
 SPEC = EnvSpec(6, 18, 23, ActionSpec("gaussian", (1,)), 1000, (0,) * 6)
 SEEDS = (0, 1, 2, 3, 4)
-STEPS_PER_UPDATE = (SETTINGS.epochs + SETTINGS.epochs_dependent) * SETTINGS.minibatches
+STEPS_PER_UPDATE = (SETTINGS.epochs + own(SETTINGS, Fp3oSettings).epochs_dependent) * SETTINGS.minibatches
 CUDA_TARGETS = {5: 0.25, 20: 0.35}  # milliseconds per step at most, by number of seeds
 TARGETS = {"modules_eager": 1.3, "modules_compiled": 3.0, "fork_full": 3.5, "fork_none": 10.0}
 

@@ -146,7 +146,7 @@ def train(
     print(first_line(plan, seeds))
     if roots.foreign:
         print(f"{roots.foreign}: writing to {roots.runs}{os.sep}")
-    carry_out(plan, numbers, roots, computing, watching, keeping, replace=repeating.replace, start_from=start_from)
+    run_training(plan, numbers, roots, computing, watching, keeping, replace=repeating.replace, start_from=start_from)
     return 0
 
 
@@ -162,7 +162,7 @@ def _lone(seeds: str) -> bool:
     return seeds.isdecimal() and int(seeds) > 1
 
 
-def carry_out(
+def run_training(
     plan: config.Plan,
     numbers: Sequence[int],
     roots: Roots,
@@ -199,7 +199,7 @@ def carry_out(
             from fp3o.training.callbacks.progress import Progress
             from fp3o.training.callbacks.tensorboard import TensorBoard
             from fp3o.training.callbacks.timings import Timings
-            from fp3o.training.run import train as run_training
+            from fp3o.training.run import train as train_seeds
 
         # In scratch/, not in the run's folder, whose files are versioned: event files are not worth that.
         events = layout.scratch_directory(scratch, plan, numbers).with_name("tensorboard")
@@ -219,7 +219,7 @@ def carry_out(
             callbacks.append(ExtraCheckpoints(keep, plan))
         with Progress.of(plan, numbers) as progress:
             compute = Compute(**asdict(computing))
-            run_training(plan, numbers, runs, scratch, compute, [progress, *callbacks], origin)
+            train_seeds(plan, numbers, runs, scratch, compute, [progress, *callbacks], origin)
         if keep is not None:
             print(f"kept: {keep.folder}")
     if replace:

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from fp3o.fields import AddedLater, Bounds, Declared, MayVary, ReadWith, declared
 from fp3o.registry import STANDARD, algorithms
 from fp3o.schedules import Schedule
 
+T = TypeVar("T")
 FLOAT32 = 1e38  # Greatest magnitude: the networks compute in 32 bits.
 
 
 @dataclass(frozen=True)
 class Settings:
     """The resolved hyper-parameters of one cell. Defaults are the paper's MAMuJoCo column (appendix, Tables 4–5)."""
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Algorithms' own settings are fields of subclasses made at run time."""
 
     total_steps: Annotated[int, Bounds(1, 10**12)] = 10_000_000
     """Environment steps per seed (paper: per task and sharing)."""
@@ -102,6 +98,12 @@ def with_own(base: type[Settings], *own: type[Any]) -> type[Any]:
     if (base, *own) not in _MADE:
         _MADE[base, *own] = make_dataclass(base.__name__, [], bases=(*own, base), frozen=True)
     return _MADE[base, *own]
+
+
+def own(settings: Settings, kind: type[T]) -> T:
+    """An algorithm's own settings with their types: `own(plan.settings, Fp3oSettings).intermediate`. They are fields of
+    a class made at run time (`settings_of`), which type checkers cannot see."""
+    return cast(T, settings)
 
 
 def schedules_of(settings: Settings) -> dict[str, Schedule]:

@@ -91,6 +91,11 @@ class Run:
         return bool(self.document["status"] == "diverged")
 
     @property
+    def lost_episodes(self) -> int:
+        """Episodes of training and evaluation that failures of the environment ended, of all seeds of its process."""
+        return int(self.document["volatile"].get("lost_episodes", 0))
+
+    @property
     def engine(self) -> str:
         """Which simulator made the run. Runs with different texts are never mixed within a table."""
         environment, options = self.document["environment"], self.document["options"]
@@ -142,6 +147,12 @@ class CellRuns:
     def diverged(self) -> int:
         """How many of the seeds diverged (they are scored like the others)."""
         return sum(run.diverged for run in self.runs)
+
+    @property
+    def lost_episodes(self) -> int:
+        """Episodes that failures of the environment ended; seeds of one process have one count."""
+        volatile = [(run.document["volatile"], run.lost_episodes) for run in self.runs]
+        return sum({(about["started"], *about["stacked_seeds"]): lost for about, lost in volatile}.values())
 
     @property
     def deviations(self) -> tuple[Change, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -61,6 +62,8 @@ class Block:
         self.stopped: dict[int, dict[str, Any]] = {}
         """Seeds that a callback has finished before the budget is spent: when, and which callback."""
         self.pending: Pending | None = None
+        self.lost_in_final: Mapping[str, int] = {}
+        """Episodes lost by the environments that play the final episodes, by cause."""
         self._named_failures: set[str] = set()
         memory.check_environments(plan, replicas)
         slots = replicas * settings.rollout_threads
@@ -161,10 +164,15 @@ class Block:
 
     def new_failures(self) -> Iterator[str]:
         """A line for every kind of failure of the environments that was not named yet."""
-        for env in (self.env, self.evaluator.env):
-            for why in env.lost_episodes.keys() - self._named_failures:
-                self._named_failures.add(why)
-                yield f"an episode was lost, and its environment is built anew: {why}"
+        for why in self.lost_episodes.keys() - self._named_failures:
+            self._named_failures.add(why)
+            yield f"an episode was lost, and its environment is built anew: {why}"
+
+    @property
+    def lost_episodes(self) -> Counter[str]:
+        """Episodes of training and evaluation that failures of the environment ended, by cause."""
+        parts = (self.env.lost_episodes, self.evaluator.env.lost_episodes, self.lost_in_final)
+        return sum(map(Counter, parts), Counter())
 
     def state(self) -> Saved:
         tensors: dict[str, Any] = dict(named(self.learner.stepper.state))

@@ -44,8 +44,7 @@ def train(block: Block, files: RunFiles, callbacks: Callbacks, interrupt: Interr
                 start_evaluation(block, callbacks)
         if block.pending is not None and block.pending.played.done():
             finish_evaluation(block, callbacks)
-        for failure in block.new_failures():
-            callbacks.say(failure)
+        name_failures(block, callbacks)
         callbacks.timed(block.iteration, stats.spent)
         block.iteration += 1
         for place, seed in block.learning:
@@ -66,6 +65,7 @@ def train(block: Block, files: RunFiles, callbacks: Callbacks, interrupt: Interr
     with stats.timed("evaluation"):
         finish_evaluation(block, callbacks)
         play_final_episodes(block, callbacks)
+    name_failures(block, callbacks)
     save(block, files, callbacks)
     callbacks.finished(block.seeds, files.folder.resume_path)
     files.publish(block.env, learner.stepper.state, block.diverged, block.stopped)
@@ -106,14 +106,21 @@ def play_final_episodes(block: Block, callbacks: Callbacks) -> None:
         return
     evaluator = block.new_evaluator(settings.final_episodes, block.execution.threads, block.execution.policy_class)
     played = evaluator.run(parameters.trunk, parameters.head, block.seeds, "final", 0)
+    block.lost_in_final = evaluator.env.lost_episodes
     evaluator.close()
     for place, seed in block.sound:
         if block.finite(seed, played[place], block.plan.iterations - 1):
             callbacks.final(seed, records.final_rows(played[place]))
 
 
+def name_failures(block: Block, callbacks: Callbacks) -> None:
+    """One line for every kind of failure of the environments, the first time."""
+    for failure in block.new_failures():
+        callbacks.say(failure)
+
+
 def save(block: Block, files: RunFiles, callbacks: Callbacks) -> None:
     """Save the state, and all rows up to it."""
     finish_evaluation(block, callbacks)
-    files.stats.measure(block.env, block.execution.device)
+    files.stats.measure(block.env, block.lost_episodes, block.execution.device)
     files.save(block.state())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,8 +62,8 @@ class RunStats:
         self.spent[phase] = self.spent.get(phase, 0.0) + seconds
         self.volatile["seconds"][phase] += seconds
 
-    def measure(self, env: BatchEnv, device: str) -> None:
-        """Update peak memory, and the note on restarted environments."""
+    def measure(self, env: BatchEnv, lost: Mapping[str, int], device: str) -> None:
+        """Update peak memory, and the notes on lost episodes and restarted environments."""
         self.volatile["memory_mib"] = max(self.volatile["memory_mib"], round(peak_memory_mib(), 1))
         if device == "cuda":
             gpu = round(torch.cuda.max_memory_allocated() / 2**20, 1)
@@ -72,11 +72,10 @@ class RunStats:
             free, total = torch.cuda.mem_get_info()
             taken = round((total - free) / 2**20, 1)
             self.volatile["process_gpu_mib"] = max(self.volatile.get("process_gpu_mib", 0.0), taken)
-        if env.lost_episodes:
-            here = sum(env.lost_episodes.values())
-            self.volatile["lost_episodes"] = self._lost_before + here
+        if lost:
+            self.volatile["lost_episodes"] = self._lost_before + sum(lost.values())
             others = [note for note in self.volatile["notes"] if not note.startswith(LOST)]
-            self.volatile["notes"] = [*others, *(f"{LOST} {why} ({n})" for why, n in env.lost_episodes.items())]
+            self.volatile["notes"] = [*others, *(f"{LOST} {why} ({n})" for why, n in lost.items())]
         if env.restarts:
             others = [note for note in self.volatile["notes"] if not note.endswith(RESTARTED)]
             self.volatile["notes"] = [*others, f"{env.restarts} {RESTARTED}"]

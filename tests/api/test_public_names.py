@@ -75,9 +75,11 @@ Context.fraction
 Context.iteration
 Context.log_ratio
 Context.next_value
+Context.own(self, kind: type[T]) -> T
 Context.raw_advantage
 Context.returns
 Context.rollout
+Context.setting(self, name: str) -> Any
 Context.settings
 Context.snapshot
 Context.state

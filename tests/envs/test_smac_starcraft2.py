@@ -135,6 +135,7 @@ def test_a_crashed_game_starts_again(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         assert result.reward[0, 0] == 0
         assert result.episodes == []
         assert env.restarts == 1
+        assert env.lost_episodes == {"StarCraft II died": 1}
         expect(env, data, 0, 0)
         env.step(data["actions"][1][None, :, None])
         expect(env, data, 0, 1)

@@ -282,7 +282,7 @@ def test_the_examples_train_and_are_exported(network: str, game: str, tmp_path: 
     actions, _ = team.act(seen.numpy())
     team.to_torch().to_onnx(tmp_path / "team.onnx")
     session, numbers = onnxruntime.InferenceSession(tmp_path / "team.onnx"), torch.eye(2).expand(3, 2, 2)
-    legal = np.ones((3, 2, team.to_torch().heads[0].out_features), np.bool_)
+    legal = np.ones((3, 2, team._spec.action.parameters), np.bool_)
     given = {"observation": torch.cat([seen, numbers], -1).numpy(), "available": legal}
     assert np.array_equal(session.run(["action"], given)[0], actions)
 

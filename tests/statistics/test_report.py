@@ -34,13 +34,15 @@ BROWSER = next(
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around: Any) -> Path:
-    """A report with two algorithms run, a control, one seed diverged, one missing, a figure, a film, a cost table."""
+    """A report with two algorithms run, a control, one seed diverged, one missing, one with lost episodes, a
+    figure, a film, a cost table."""
     root = tmp_path_factory.mktemp("report")
     diverged = {"status": "diverged", "diverged": {"iteration": 7, "quantity": "value_loss"}}
     for seed, score in enumerate(scores_around(4130, 60)):
         write_run(root / "runs", f"{CHEETAH}/fp3o", seed, score, changes=diverged if seed == 3 else None)
     for seed, score in enumerate(scores_around(1000, 60, n=4)):
-        write_run(root / "runs", f"{CHEETAH}/mappo", seed, score)
+        lost = {"volatile": {"lost_episodes": 12}} if seed == 2 else None
+        write_run(root / "runs", f"{CHEETAH}/mappo", seed, score, changes=lost)
     write_run(root / "runs", f"{CHEETAH}/mappo-10-epochs", 0, 4000.0)
     lines = [
         ",".join(cost.COLUMNS),
@@ -107,6 +109,8 @@ def test_the_page_says_what_was_found(page: Path) -> None:
     assert "4130 ± 60 (n = 5), published 4128 ± 367: undecided (95 % interval of the difference -" in text
     assert "differs (ours lower)" in text
     assert "diverged in iteration 7 (value_loss)" in text
+    assert "<td>finished; 12 episodes of its process lost to failures of the environment</td>" in text
+    assert f"which was built anew: {CHEETAH}/mappo (12)." in text
     assert "n = 4/5" in text
     assert "n = 5, 1 diverged" in text
     assert "fp3o train smac/3s5z/full/happo --suite paper" in text

@@ -126,6 +126,19 @@ def test_a_row_with_a_hole_is_not_ranked_and_says_what_is_missing(data: SuiteRun
     assert r"-33.5\tiny{$\pm$1.3}\,\tiny{(n = 4/5)}" in to_latex(table)
 
 
+def test_lost_episodes_are_counted_once_per_process(tmp_path: Path, write_run: Any) -> None:
+    """Seeds trained side by side share their environments, and so the count."""
+    for seed, stack in ((0, [0, 1]), (1, [0, 1]), (2, [2]), (3, [3])):
+        lost = {} if seed == 3 else {"lost_episodes": 7 if seed == 2 else 4}
+        changes = {"volatile": {"stacked_seeds": stack, **lost}}
+        write_run(tmp_path, f"{CHEETAH}/fp3o", seed, 4000.0 + seed, changes=changes)
+    write_run(tmp_path, f"{CHEETAH}/mappo", 0, 4000.0)
+    table = table_of(SuiteRuns(config.load_suite("paper"), tmp_path), "table-mamujoco")
+    said = "Episodes lost to failures of the environment, which was built anew: "
+    assert f"- {said}{CHEETAH}/fp3o (11).\n" in to_markdown(table)
+    assert said in to_latex(table)
+
+
 def test_mpe_is_scored_per_agent_on_the_final_episodes(data: SuiteRuns) -> None:
     entry = lines_of(table_of(data, "table-mpe"))["mpe/simple-reference/full/fp3o"]
     assert float(entry["ours"]) == pytest.approx(-6.0)  # seeds at −5 … −7, not the −9 of the evaluations

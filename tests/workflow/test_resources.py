@@ -45,6 +45,23 @@ def test_the_memory_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert machine.memory_bytes() >> 20 == 100
 
 
+def test_the_limits_of_its_own_control_group_and_of_those_above_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Slurm and systemd set them, outside a container."""
+    (tmp_path / "slurm" / "job").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    for folder, limit in (("slurm/job", "max"), ("slurm", str(300 << 20)), ("other", str(1 << 20))):
+        (tmp_path / folder / "memory.max").write_text(f"{limit}\n")
+    groups = tmp_path / "cgroup"
+    groups.write_text("3:cpu:/other\n0::/slurm/job\n")
+    monkeypatch.setattr(machine, "_CGROUP_MEMORY", (tmp_path / "memory.max",))
+    monkeypatch.setattr(machine, "_OWN_GROUPS", groups)
+    assert machine.memory_bytes() >> 20 == 300
+    (tmp_path / "slurm" / "job" / "memory.max").write_text(f"{200 << 20}\n")
+    assert machine.memory_bytes() >> 20 == 200
+
+
 def test_every_planned_cell_says_what_it_needs_and_a_retry_needs_more() -> None:
     needed = {plan.cell.id: resources.needed_mb(plan.cell.id) for plan, _ in config.load_suite("paper").runs()}
     assert needed[LARGEST] >= 6500

@@ -36,8 +36,9 @@ try:
     planned = suite.runs()
     # Snakemake tells its rules no targets; the words on its command line do.
     sweep = Sweep(suite, available="available" in sys.argv[1:])
+    of_a_cell = re.compile(rf"{re.escape(str(layout.suite_root(suite.name)))}/cells/(.+)\.json")
     for word in sys.argv[1:]:
-        if asked := re.fullmatch(rf"{re.escape(str(layout.suite_root(suite.name)))}/cells/(.+)\.json", word):
+        if asked := of_a_cell.fullmatch(os.path.normpath(word)):
             suite.run(asked[1])  # In an input function, its error would be a traceback.
 except UserError as error:
     raise WorkflowError(str(error)) from None
@@ -235,7 +236,7 @@ def summarise_failures():
         print(line, file=sys.stderr)
 
 
-PUBLISHED = sorted(near(path) for path in (data_root() / "benchmarks/published").glob("*.csv"))
+PUBLISHED = sorted(near(path) for path in (data_root() / "benchmarks/published").glob("*.*"))
 TABLES = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("table") for kind in ("csv", "md", "tex")]
 FACTS = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("facts") for kind in ("csv", "md", "tex")]
 ORDERS = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("orders") for kind in ("csv", "md", "tex")]

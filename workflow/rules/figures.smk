@@ -38,6 +38,8 @@ rule film:
         f"{ROOT}/films/{{cell}}.webp",
     log:
         f"{ROOT}/logs/film/{{cell}}.log",
+    wildcard_constraints:
+        cell=CELLS,
     conda:
         "../../environment.yml"
     params:

@@ -21,6 +21,8 @@ rule cell:
         f"{ROOT}/cells/{{cell}}.json",
     log:
         f"{ROOT}/logs/cell/{{cell}}.log",
+    wildcard_constraints:
+        cell=CELLS,
     conda:
         "../../environment.yml"
     params:

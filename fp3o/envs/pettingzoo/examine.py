@@ -68,9 +68,9 @@ def _sizes(env: Any, description: Description) -> Iterator[Finding]:
         dimensions = [c[0] for c in description.choices]
         yield ("yes", f"continuous actions of {', '.join(map(str, dict.fromkeys(dimensions)))} dimensions")
         if not all(env.action_space(a).is_bounded() for a in agents):
-            yield ("note", "some actions have no finite bounds: they are passed on as they are")
+            yield ("note", "some actions have no finite bounds: they are passed through unscaled")
         elif not all(np.all(np.abs([env.action_space(a).low, env.action_space(a).high]) == 1.0) for a in agents):
-            yield ("note", "action bounds are not ±1: the policy's ±1 are stretched to them")
+            yield ("note", "action bounds are not ±1: the policy's [−1, 1] is rescaled to them")
     else:
         words = dict.fromkeys(" × ".join(map(str, c)) for c in description.choices)
         yield ("yes", f"discrete actions: {', '.join(words)} choices")
@@ -145,7 +145,7 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
         elif over:
             left_early = True
     rate = STEPS / (time.perf_counter() - begin)
-    yield ("yes", f"{STEPS} random steps went well, {ends} episodes ended; one environment makes {rate:.0f} steps/s")
+    yield ("yes", f"{STEPS} random steps passed, {ends} episodes ended; one environment runs at {rate:.0f} steps/s")
     if not ends:
         yield ("note", f"no episode ended within {STEPS} steps; episodes are cut at episode_limit (default 1000)")
     if left_early:
@@ -155,8 +155,8 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
     elif not shared:
         yield (
             "note",
-            "rewards of all agents add up to 0 in every step, as in a game of one against the other: mean and sum are "
-            "then always 0 and nothing is learnt; --set reward=own trains each on its own",
+            "rewards sum to 0 over the agents in every step, as in a zero-sum game: their mean and sum are "
+            "always 0, so nothing is learned; --set reward=own trains each agent on its own reward",
         )
     elif not alike:
         yield ("note", "agents get different rewards: they are trained on the mean (--set reward=mean, sum or own)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -35,21 +35,10 @@ class Description:
     own_state_shape: tuple[int, ...] = ()
     """Likewise of state()."""
 
-    def to_plain(self) -> dict[str, Any]:
-        return asdict(self)
-
     @staticmethod
     def from_plain(plain: dict[str, Any]) -> Description:
-        return Description(
-            agents=tuple(plain["agents"]),
-            observations=tuple(plain["observations"]),
-            kind=plain["kind"],
-            choices=tuple(tuple(c) for c in plain["choices"]),
-            types=tuple(plain["types"]),
-            state=plain["state"],
-            shape=tuple(plain["shape"]),
-            own_state_shape=tuple(plain["own_state_shape"]),
-        )
+        """From `asdict` of one that was sent as JSON, which has lists in place of tuples."""
+        return Description(**{name: _tuples(value) for name, value in plain.items()})
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -68,6 +57,10 @@ class Description:
         if self.state:
             return self.own_state_shape
         return (len(self.agents), *self.shape) if self.shape else ()
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def describe(env: Any, state: bool = True) -> Description:

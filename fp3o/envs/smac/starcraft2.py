@@ -220,6 +220,10 @@ class StarCraft2Battles(BatchEnv):
         return sum(game.restarts for game in self._games)
 
     @property
+    def lost_episodes(self) -> dict[str, int]:
+        return {"StarCraft II died": self.restarts} if self.restarts else {}
+
+    @property
     def steps(self) -> NDArray[np.int64]:
         """Of each battle so far [N]."""
         return self._length

@@ -1,4 +1,5 @@
-"""The notes under a table: scoring rule, engine, missing and diverged seeds, deviations, errata, verdicts."""
+"""The notes under a table: scoring rule, engine, missing and diverged seeds, lost episodes, deviations, errata,
+verdicts."""
 
 from __future__ import annotations
 
@@ -10,30 +11,6 @@ from fp3o.config.domains import DOMAINS
 from fp3o.statistics import published as paper
 from fp3o.statistics.scores import CellRuns, engine_of, scores_of_short_runs, scoring_of
 from fp3o.statistics.tables.model import Table
-
-# Notes on published numbers: LaTeX label of the table, prefix of the cell ids concerned, text. More are in
-# docs/deviations.md.
-REMARKS = (
-    (
-        "table_MAMuJoCo_results",
-        "mamujoco/walker2d-2x3/partial",
-        "Erratum: the paper underlines HAPPO (2717.4) as second on 2-Agent Walker under partial sharing; its MAPPO "
-        "(2748.7) is second.",
-    ),
-    (
-        "table_appendix_approximation_analysis",
-        "smac/6h_vs_8z/full",
-        "Erratum: the paper prints 93.8 ± 6.1 for FP3O on 6h vs. 8z here and 90.6 ± 6.6 in its main table (93.8 ± 6.1 "
-        "is that table's 5m vs. 6m); we compare with 90.6 ± 6.6.",
-    ),
-    (
-        "table_appendix_MPE",
-        "mpe/",
-        "The published ± is as large as the spread over single episodes; the paper does not say over what it was "
-        "taken. Taken as over five seeds, the careful reading, it leaves most verdicts undecided: see whether the "
-        "published value lies in our prediction interval.",
-    ),
-)
 
 
 def _engines(members: Sequence[CellRuns], where: str) -> dict[str, list[str]]:
@@ -81,6 +58,9 @@ def notes_of(table: Table) -> list[str]:
     diverged = [f"{entry.cell} ({entry.diverged})" for entry in table.entries if entry.diverged]
     if diverged:
         notes.append(f"Diverged seeds, scored by their last evaluations: {'; '.join(diverged)}.")
+    lost = [f"{cell_runs.cell} ({cell_runs.lost_episodes})" for cell_runs in runs if cell_runs.lost_episodes]
+    if lost:
+        notes.append(f"Episodes lost to failures of the environment, which was built anew: {'; '.join(lost)}.")
     departures = sorted({str(change) for entry in done for change in entry.deviations})
     if departures:
         reason = ", so not compared with the paper" if any(entry.published for entry in done) else ""
@@ -94,9 +74,10 @@ def notes_of(table: Table) -> list[str]:
             if bound.task in tasks
         ]
     notes += [
-        text
-        for label, row, text in REMARKS
-        if label == table.label and any(entry.published and entry.cell.startswith(row) for entry in table.entries)
+        remark["text"]
+        for remark in paper.paper()["remarks"]
+        if remark["label"] == table.label
+        and any(entry.published and entry.cell.startswith(remark["cells"]) for entry in table.entries)
     ]
     if any(entry.paired for entry in done):
         notes.append(
