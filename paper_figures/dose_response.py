@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fp3o.config import SHARINGS, Cell, Row, algorithm_title, resolve
+from fp3o.config import Cell, Row, algorithm_title, resolve
 from fp3o.statistics.curves import METRIC_NAMES
 from fp3o.statistics.intervals import interval_of
+from fp3o.statistics.published import row_title
 from fp3o.statistics.scores import CellRuns, scoring_of
 from paper_figures.drawing import Request, colour, empty, joint_legend, marker, panels, save
 
@@ -27,7 +28,7 @@ def draw(request: Request) -> None:
     flat = [panel for line in grid for panel in line]
     rows: list[tuple[str, ...]] = []
     for panel, (row, cells) in zip(flat, drawn, strict=True):
-        panel.set_title(f"{row.task}, {SHARINGS[row.sharing].name}")
+        panel.set_title(row_title(row))
         by_algorithm: dict[str, list[tuple[int, CellRuns]]] = {}
         for cell in cells:
             if cell.runs:

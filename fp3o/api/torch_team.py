@@ -104,7 +104,7 @@ class TorchTeam(nn.Module):
         try:
             import onnxscript  # noqa: F401 (torch's exporter needs it)
         except ImportError:
-            raise UserError("to_onnx needs onnx and onnxscript: pip install 'fp3o[onnx]'") from None
+            raise UserError("to_onnx needs onnx and onnxscript: pip install onnx onnxscript") from None
         agents, action = self.sharing.agents, self._actor.action
         given = {"observation": torch.zeros(2, agents, self._actor.trunk.inputs)}
         if action.kind == "categorical":

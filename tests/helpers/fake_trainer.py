@@ -94,7 +94,9 @@ def train(
     scratch_root: Path,
     compute: Compute,
     callbacks: Sequence[Callback] = (),
+    origin: object = None,
 ) -> None:
+    assert origin is None
     cell = plan.cell.id
     where, _, at = os.environ.get("FAKE_FAIL", "").partition(":")
     with Interrupt() as interrupt, RunFolder(plan, seeds, runs_root, scratch_root) as folder:

@@ -65,7 +65,7 @@ def test_a_new_suite_works_as_it_is(
     assert suite.artefact("table-games").baseline == "mappo"
     for name, message in {
         "mine.yaml": "mine.yaml is there already",
-        "paper.yaml": "suite paper.yaml: that is the name of a suite of fp3o",
+        "paper.yaml": "suite paper.yaml: fp3o has a suite of that name",
         "mine.txt": "mine.txt: a suite's name ends with .yaml",
         "none/mine.yaml": "none/mine.yaml: there is no folder none",
     }.items():
