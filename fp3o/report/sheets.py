@@ -11,6 +11,7 @@ from fp3o.config import Cell, Suite, algorithm_title
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
 from fp3o.statistics.orders import HEADER, NOTES, comparisons, rows_of
+from fp3o.statistics.own_metrics import mean_of, metric_names
 from fp3o.statistics.paper_map import TABLES_AND_FIGURES
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
 from fp3o.statistics.suites import SuiteRuns
@@ -171,6 +172,20 @@ def seeds(cell: CellRuns) -> Sheet:
         shown = [fixed(number, digits) for number in (*numbers, run.episode_spread)]
         rows.append([str(seed), status, *shown, str(len(run.curve.value))])
     return Sheet(["Seed", "Status", *REDUCTIONS, "spread over final episodes", "evaluations"], rows, words=2)
+
+
+def metrics(cell: CellRuns) -> Sheet | None:
+    """The environment's own numbers, means over the episodes that a run's score counts; None where there are none."""
+    names = metric_names(cell)
+    if not names:
+        return None
+    scores = [run.document["score"].get("metrics", {}) for run in cell.runs]
+    rows = [[name, mean_of(cell, name), *(_number(score.get(name)) for score in scores)] for name in names]
+    return Sheet(["Metric", "Mean ± deviation", *(f"seed {run.seed}" for run in cell.runs)], rows)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.5g}"
 
 
 def comparison(entry: Entry) -> Iterator[tuple[str, str]]:

@@ -49,7 +49,7 @@ def _train(
     try:
         PROGRESS.report = heard.compiling
         with no_garbage_collection():
-            block.begin(files.open())
+            block.begin(files.open(block.env.spec.metrics))
         loop.train(block, files, heard, interrupt)
     finally:
         PROGRESS.report = None

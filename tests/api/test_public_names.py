@@ -94,6 +94,7 @@ CriticBatch.target
 CriticBatch.value
 Episode
 Episode.length
+Episode.metrics
 Episode.return_per_agent
 Episode.slot
 Episode.total_return
@@ -175,7 +176,8 @@ algorithm(name: str, *, title: str = , colour: str = ,
     settings: Mapping[str, Scalar | Setting] | type[Any] | None = None,
     critic_input: Literal[state, observation] = state, state: Mapping[str, Any] | None = None,
     check: Callable[[Any, str, int], str] | None = None) -> Callable[[Turns], Turns]
-environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> Callable[[T], T]
+environment(name: str, *, settings: Mapping[str, Scalar] | None = None,
+    metrics: Mapping[str, str] | None = None) -> Callable[[T], T]
 play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
 runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Any]
 train(cell: str, seeds: Iterable[int] = range(0, 5), settings: Mapping[str, Scalar] | None = None, out: str | Path =
