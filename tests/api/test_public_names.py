@@ -259,7 +259,7 @@ def test_the_page_runs_as_printed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     try:
         exec(compile("\n".join(blocks), str(PAGE), "exec"), {"__name__": "page"})
     finally:  # The page's own algorithm is not for other tests.
