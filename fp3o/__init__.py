@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from fp3o.algorithms.turns import ActorBatch, Context, CriticBatch, Rollout, Turn
     from fp3o.api.run import Run, Table, play, runs
     from fp3o.api.team import Team
+    from fp3o.api.torch_team import TorchTeam
     from fp3o.api.training import train
-    from fp3o.config.declare import algorithm, environment
+    from fp3o.config.declare import algorithm, environment, network
     from fp3o.envs.interface import BatchEnv, Episode
     from fp3o.errors import UserError
+    from fp3o.networks.module_trunk import Inputs
     from fp3o.registry import Setting
     from fp3o.training.callbacks import Callback
     from fp3o.training.callbacks.stopping import StopAtReturn, StopWithoutProgress
@@ -32,6 +34,7 @@ __all__ = [
     "Context",
     "CriticBatch",
     "Episode",
+    "Inputs",
     "Rollout",
     "Run",
     "Setting",
@@ -40,48 +43,44 @@ __all__ = [
     "Table",
     "Team",
     "TensorBoard",
+    "TorchTeam",
     "Turn",
     "UserError",
     "WeightsAndBiases",
     "__version__",
     "algorithm",
     "environment",
+    "network",
     "play",
     "runs",
     "train",
 ]
 
 _MODULES = {
-    "ActorBatch": "fp3o.algorithms.turns",
-    "BatchEnv": "fp3o.envs.interface",
-    "Callback": "fp3o.training.callbacks",
-    "Context": "fp3o.algorithms.turns",
-    "CriticBatch": "fp3o.algorithms.turns",
-    "Episode": "fp3o.envs.interface",
-    "Rollout": "fp3o.algorithms.turns",
-    "Run": "fp3o.api.run",
-    "Setting": "fp3o.registry",
-    "StopAtReturn": "fp3o.training.callbacks.stopping",
-    "StopWithoutProgress": "fp3o.training.callbacks.stopping",
-    "Table": "fp3o.api.run",
-    "Team": "fp3o.api.team",
-    "TensorBoard": "fp3o.training.callbacks.tensorboard",
-    "Turn": "fp3o.algorithms.turns",
-    "UserError": "fp3o.errors",
-    "WeightsAndBiases": "fp3o.training.callbacks.wandb",
-    "algorithm": "fp3o.config.declare",
-    "environment": "fp3o.config.declare",
-    "play": "fp3o.api.run",
-    "train": "fp3o.api.training",
+    "fp3o.algorithms.turns": ("ActorBatch", "Context", "CriticBatch", "Rollout", "Turn"),
+    "fp3o.api.run": ("Run", "Table", "play"),
+    "fp3o.api.team": ("Team",),
+    "fp3o.api.torch_team": ("TorchTeam",),
+    "fp3o.api.training": ("train",),
+    "fp3o.config.declare": ("algorithm", "environment", "network"),
+    "fp3o.envs.interface": ("BatchEnv", "Episode"),
+    "fp3o.errors": ("UserError",),
+    "fp3o.networks.module_trunk": ("Inputs",),
+    "fp3o.registry": ("Setting",),
+    "fp3o.training.callbacks": ("Callback",),
+    "fp3o.training.callbacks.stopping": ("StopAtReturn", "StopWithoutProgress"),
+    "fp3o.training.callbacks.tensorboard": ("TensorBoard",),
+    "fp3o.training.callbacks.wandb": ("WeightsAndBiases",),
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "runs":
         return importlib.import_module("fp3o.runs")  # a package that can be called
-    if name not in _MODULES:
+    module = next((module for module, names in _MODULES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module 'fp3o' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return getattr(importlib.import_module(module), name)
 
 
 def __dir__() -> list[str]:

@@ -11,8 +11,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from ctypes.util import find_library
-from pathlib import Path
 from typing import NamedTuple
+
+from fp3o.config.options import game_folder
 
 # The oldest Python that pyproject.toml allows.
 _PYTHON = (3, 11)
@@ -63,11 +64,19 @@ def _guarded(name: str, required: bool, look: Callable[[], str], advice: str) ->
         return Check(name, required, False, f"{type(error).__name__}: {first}", advice)
 
 
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        raise Absent(f"package {package} is not installed") from None
+def _package(name: str, imported: bool = False) -> Callable[[], str]:
+    """Looks for a package and, if asked to, imports it; its version."""
+
+    def look() -> str:
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            raise Absent(f"package {name} is not installed") from None
+        if imported:
+            importlib.import_module(name)
+        return version
+
+    return look
 
 
 def _python() -> str:
@@ -81,17 +90,6 @@ def _torch() -> str:
 
     count = torch.get_num_threads()
     return f"{torch.__version__}, {count} thread{'s' if count > 1 else ''}, {os.cpu_count()} processors"
-
-
-def _mujoco() -> str:
-    version = _version("mujoco")
-    importlib.import_module("mujoco")
-    return version
-
-
-def _numba() -> str:
-    importlib.import_module("numba")
-    return _version("numba")
 
 
 def _compiler() -> str:
@@ -119,12 +117,8 @@ def _gpu() -> str:
     return "; ".join(f"{card.name}, {card.total_memory / 2**30:.0f} GiB" for card in cards)
 
 
-def _starcraft_folder() -> Path:
-    return Path(os.environ.get("SC2PATH", "~/StarCraftII")).expanduser()
-
-
 def _starcraft() -> str:
-    folder = _starcraft_folder()
+    folder = game_folder()
     builds = sorted(path.name for path in (folder / "Versions").glob("Base*"))
     if not builds:
         raise Absent(f"no game in {folder} (SC2PATH)")
@@ -132,7 +126,7 @@ def _starcraft() -> str:
 
 
 def _maps() -> str:
-    folder = _starcraft_folder() / "Maps" / "SMAC_Maps"
+    folder = game_folder() / "Maps" / "SMAC_Maps"
     maps = list(folder.glob("*.SC2Map"))
     if not maps:
         raise Absent(f"no maps in {folder}")
@@ -145,22 +139,6 @@ def _smac() -> str:
     if not hasattr(module, "StarCraft2Env"):
         raise Absent("the installed package smac is not the StarCraft one (no smac.env.StarCraft2Env)")
     return "smac.env.StarCraft2Env"
-
-
-def _dvc() -> str:
-    return _version("dvc")
-
-
-def _snakemake() -> str:
-    return _version("snakemake")
-
-
-def _tensorboard() -> str:
-    return _version("tensorboard")
-
-
-def _wandb() -> str:
-    return _version("wandb")
 
 
 def _git() -> str:
@@ -188,8 +166,8 @@ def _rendering() -> str:
 _CHECKS: tuple[tuple[str, bool, Callable[[], str], str], ...] = (
     ("Python", True, _python, "install Python 3.11 or newer and run `make setup`"),
     ("PyTorch", True, _torch, "pip install torch, or `make setup`"),
-    ("MuJoCo", True, _mujoco, "pip install 'mujoco>=3.17', or `make setup`"),
-    ("numba", True, _numba, "pip install numba, or `make setup`"),
+    ("MuJoCo", True, _package("mujoco", imported=True), "pip install 'mujoco>=3.17', or `make setup`"),
+    ("numba", True, _package("numba", imported=True), "pip install numba, or `make setup`"),
     ("C++ compiler", False, _compiler, "apt install g++; without it updates run uncompiled and slower"),
     ("GPU", False, _gpu, "a torch built for CUDA and a driver; without it everything runs on the CPU"),
     (
@@ -200,11 +178,16 @@ _CHECKS: tuple[tuple[str, bool, Callable[[], str], str], ...] = (
     ),
     ("SMAC maps", False, _maps, "SMAC_Maps.zip from the releases of oxwhirl/smac, unpacked into $SC2PATH/Maps"),
     ("smac package", False, _smac, "pip install git+https://github.com/oxwhirl/smac (not the package smac of PyPI)"),
-    ("Snakemake", False, _snakemake, "pip install 'snakemake>=9.10'; without it cells are trained one by one"),
-    ("DVC", False, _dvc, "pip install 'dvc>=3.60'; without it no remote of one's own and no `dvc repro`"),
+    (
+        "Snakemake",
+        False,
+        _package("snakemake"),
+        "pip install 'snakemake>=9.10'; else cells are trained one by one",
+    ),
+    ("DVC", False, _package("dvc"), "pip install 'dvc>=3.60'; without it no remote of one's own and no `dvc repro`"),
     ("git", False, _git, "apt install git; without it run.json cannot name the commit"),
-    ("TensorBoard", False, _tensorboard, "pip install tensorboard; CSV files are written in any case"),
-    ("Weights & Biases", False, _wandb, "pip install wandb; CSV files are written in any case"),
+    ("TensorBoard", False, _package("tensorboard"), "pip install tensorboard; CSV files are written in any case"),
+    ("Weights & Biases", False, _package("wandb"), "pip install wandb; CSV files are written in any case"),
     ("rendering", False, _rendering, "apt install libegl1 libgl1-mesa-dri, or libosmesa6, to draw MuJoCo episodes"),
     ("browser", False, _chromium, "apt install chromium; only tests of the HTML report need it"),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 
@@ -32,3 +33,21 @@ def first_of(names: Sequence[object], most: int = 5) -> str:
     """For messages: a, b, c; of many the first, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(str(name) for name in names[:most]) + more
+
+
+FIGURE_PACKAGES = ("bokeh", "matplotlib")
+"""Training does without them: the extra `figures` of pyproject.toml."""
+
+
+def as_command(main: Callable[[], None]) -> None:
+    """Call `main` as a program: a UserError, a missing file or package is one line and exit code 1."""
+    try:
+        main()
+    except UserError as error:
+        sys.exit(str(error))
+    except FileNotFoundError as error:
+        sys.exit(f"{error.filename} not found")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in FIGURE_PACKAGES:
+            raise
+        sys.exit(f"figures and the report need packages that are not here: pip install {' '.join(FIGURE_PACKAGES)}")

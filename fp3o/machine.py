@@ -75,7 +75,12 @@ def host() -> str:
     import torch
 
     gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    return f"{os.cpu_count()} cores {platform.machine()}{gpu}"
+    return f"{host_without_gpu()}{gpu}"
+
+
+def host_without_gpu() -> str:
+    """The same where none is used."""
+    return f"{os.cpu_count()} cores {platform.machine()}"
 
 
 def processor_model() -> str:

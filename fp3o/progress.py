@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO, TypeVar
 
 if TYPE_CHECKING:
@@ -68,9 +67,7 @@ class Bar:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -1,8 +1,8 @@
-"""The algorithms and environments that cells can name, as data: the package's own and those of plug-ins.
+"""The algorithms, environments and networks that cells can name, as data: the package's own and those of plug-ins.
 
-`@fp3o.algorithm` and `@fp3o.environment` (fp3o/config/declare.py) fill the tables. Modules with declarations are loaded
-by name, so that this one imports nothing above it: fp3o/algorithms, entry points of installed packages (group
-`fp3o.plugins`), and files of the user's.
+`@fp3o.algorithm`, `@fp3o.environment` and `@fp3o.network` (fp3o/config/declare.py) fill the tables. Modules with
+declarations are loaded by name, so that this one imports nothing above it: fp3o/algorithms, entry points of installed
+packages (group `fp3o.plugins`), and files of the user's.
 """
 
 from __future__ import annotations
@@ -78,7 +78,22 @@ class Environment:
     """Settings, file and digest are as of an Algorithm; options are those of the domain pettingzoo."""
 
 
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Networks of a plug-in: classes of torch.nn.Module that are built with `fp3o.Inputs` and the settings."""
+
+    actor: type[Any]
+    critic: type[Any]
+    file: str = ""
+    digest: str = ""
+    """As of an Algorithm."""
+
+
+STANDARD = "standard"
+"""The networks of the paper, which no plug-in declares."""
+
 ALGORITHMS: dict[str, Algorithm] = {}
+NETWORKS: dict[str, Network] = {}
 ENVIRONMENTS: dict[str, Environment] = {
     "simple-spread": Environment("mpe2.simple_spread_v3:parallel_env", "mpe2"),
     "simple-reference": Environment("mpe2.simple_reference_v3:parallel_env", "mpe2"),
@@ -127,9 +142,19 @@ def own_settings(algorithm: str) -> dict[str, tuple[Declared, str]]:
     return {name: (field, texts[name]) for name, field in declared(entry.own).items()}
 
 
-def digests(algorithm: str, environment: str) -> dict[str, str]:
-    """Source digests of the plug-ins that a run uses, under "algorithm" and "environment"; empty if it uses none."""
-    used = {"algorithm": ALGORITHMS.get(algorithm), "environment": ENVIRONMENTS.get(environment)}
+def networks() -> tuple[str, ...]:
+    """The names of all networks."""
+    algorithms()  # loads installed plug-ins
+    return (STANDARD, *NETWORKS)
+
+
+def digests(algorithm: str, environment: str, network: str) -> dict[str, str]:
+    """Source digests of the plug-ins that a run uses, by what they are; empty if it uses none."""
+    used: dict[str, Algorithm | Environment | Network | None] = {
+        "algorithm": ALGORITHMS.get(algorithm),
+        "environment": ENVIRONMENTS.get(environment),
+        "network": NETWORKS.get(network),
+    }
     return {kind: one.digest for kind, one in used.items() if one and one.digest}
 
 

@@ -74,13 +74,14 @@ def _imports(path: Path) -> list[str]:
 def imported_names(tree: ast.AST) -> Iterator[str]:
     """Every name in an import statement; of `from a import b` also a.b, which may be a module.
 
-    Not those below `if TYPE_CHECKING`, which never run.
+    Not those below `if TYPE_CHECKING`, which never run. Expressions, most of a tree, are not visited.
     """
-    for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
-            yield from imported_names(node)
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for node in getattr(tree, block, ()):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                yield node.module
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            elif not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+                yield from imported_names(node)

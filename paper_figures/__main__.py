@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from fp3o.errors import UserError, unknown
+from fp3o.errors import UserError, as_command, unknown
 from fp3o.registry import load_file
-from fp3o.statistics.suites import as_command
 
 
 def scripts() -> tuple[str, ...]:

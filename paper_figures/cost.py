@@ -17,7 +17,7 @@ from paper_figures.drawing import SMALL, SOFT, WIDTH, Request, save
 PARTS = (("rollout", "#0072B2", ""), ("update", "#E69F00", "////"), ("evaluation", "#BBBBBB", "...."))
 # Title, the paper's table, and what of ours is compared with it.
 RATIOS: tuple[tuple[str, str, Callable[[Cost], float]], ...] = (
-    ("time (MAPPO = 1)", "wallclock", lambda cost: cost.seconds),
+    ("time (MAPPO = 1)", "wallclock", lambda cost: cost.seconds.value),
     ("memory (MAPPO = 1)", "memory", lambda cost: cost.memory),
 )
 
@@ -33,7 +33,7 @@ def draw(request: Request) -> None:
     )
     _bars(left, costs, places)
     for axes, (title, table, measure) in zip(others, RATIOS, strict=True):
-        for row in ratios(cells, list(costs.values()), measure, table):
+        for row in ratios(cells, {cell: measure(cost) for cell, cost in costs.items()}, table):
             if row.published_ratio is not None:
                 axes.plot(row.published_ratio, places[row.cell], "D", color="black", markersize=4, fillstyle="none")
             if row.ours_ratio is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fp3o.config import SHARINGS, Cell, Row, algorithm_title, resolve
 from fp3o.statistics.curves import METRIC_NAMES
 from fp3o.statistics.intervals import interval_of
@@ -36,7 +38,7 @@ def draw(request: Request) -> None:
         ticks = sorted({epochs for points in by_algorithm.values() for epochs, _ in points})
         for place, (algorithm, points) in enumerate(by_algorithm.items()):
             points.sort(key=lambda point: point[0])
-            style = {"color": colour(algorithm), "marker": marker(algorithm)}
+            style: dict[str, Any] = {"color": colour(algorithm), "marker": marker(algorithm)}
             shift = APART * (ticks[-1] - ticks[0]) * (place - (len(by_algorithm) - 1) / 2)
             across, centres, bars = [], [], []
             for epochs, cell in points:

@@ -9,10 +9,11 @@ import matplotlib.pyplot as plt
 
 from fp3o import config
 from fp3o.config import Cell
+from fp3o.errors import as_command
 from fp3o.runs import layout
 from fp3o.statistics.published import row_title
 from fp3o.statistics.scores import scoring_of
-from fp3o.statistics.suites import SuiteRuns, as_command
+from fp3o.statistics.suites import SuiteRuns
 from fp3o.statistics.tables.columns import CONTROL
 from paper_figures import learning_curves
 from paper_figures.drawing import (

@@ -9,7 +9,8 @@ from matplotlib.patches import FancyBboxPatch
 from fp3o.config import SHARINGS
 from fp3o.networks.actor import HEAD_GAIN
 from fp3o.networks.sharing import Sharing, sharing
-from fp3o.networks.stacked import head_shapes, trunk_shapes
+from fp3o.networks.stacked import dense_shapes
+from fp3o.networks.trunk import StandardTrunk
 from paper_figures.drawing import PALETTE, SOFT, WIDTH, Request, save
 
 AGENTS = 3
@@ -24,8 +25,8 @@ NAMES = {"gru": "GRU", "fc": "FC"}
 
 def layers() -> list[tuple[str, str]]:
     """Trunk or head, and layer, from the observation upwards, as the networks name their parameters."""
-    trunk = dict.fromkeys(name.partition(".")[0] for name in trunk_shapes(1, 1, True))
-    head = dict.fromkeys(name.partition(".")[0] for name in head_shapes("head", 1, 1, HEAD_GAIN))
+    trunk = dict.fromkeys(name.partition(".")[0] for name in StandardTrunk(1, 1, True).shapes())
+    head = dict.fromkeys(name.partition(".")[0] for name in dense_shapes("head", 1, 1, HEAD_GAIN))
     weighted = [name for name in trunk if name.startswith(tuple(NAMES))]
     return [*(("trunk", name) for name in weighted if "norm" not in name), *(("head", name) for name in head)]
 

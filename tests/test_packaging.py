@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fp3o.statistics.suites import as_command
+from fp3o.errors import as_command
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

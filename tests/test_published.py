@@ -10,15 +10,44 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from fp3o import config
 from fp3o.statistics import published
 from fp3o.statistics.intervals import Summary, welch
 from fp3o.statistics.published import Published
-from fp3o.statistics.tables.build import published_table
+from fp3o.statistics.tables.build import with_marks
+from fp3o.statistics.tables.model import Entry, Row, Table
 from fp3o.statistics.tables.writers import to_latex
 
 LATEX = (Path(__file__).parent / "data" / "published.tex").read_text(encoding="utf-8").splitlines()
 COUNTS = {"mamujoco": 72, "smac": 72, "mpe": 16, "approximation": 8, "wallclock": 24, "memory": 24}
 ERRATUM = "mamujoco/walker2d-2x3/partial"
+
+
+def published_table(name: str) -> Table:
+    """A table of the paper's own numbers, bold and underline set by `marks`."""
+    entries = published.table(name)
+    columns = tuple(dict.fromkeys(config.Cell.of(entry.cell).label for entry in entries))
+    groups: dict[config.Row, list[Published]] = {}
+    for entry in entries:
+        groups.setdefault(config.Cell.of(entry.cell).row, []).append(entry)
+    rows = tuple(
+        with_marks(
+            Row(
+                sharing=key.sharing,
+                title=members[0].title,
+                difficulty=members[0].difficulty,
+                agents=members[0].agents,
+                entries=tuple(
+                    Entry(member.cell, Summary(member.value, member.spread or 0.0, published.SEEDS), published.SEEDS)
+                    for member in members
+                ),
+            ),
+            columns,
+            (),
+        )
+        for key, members in groups.items()
+    )
+    return Table(f"published-{name}", "", columns, (), rows, label=entries[0].label)
 
 
 def plain(latex: str) -> str:

@@ -118,6 +118,23 @@ FAULTS = (
     ),
     Fault("config/resolve.py", "hexdigest()[:10]", "hexdigest()[:9]", "tests/config/test_digests.py"),
     Fault("fields.py", "or v != later.value", "or True", "tests/config/test_digests.py"),
+    Fault(
+        "statistics/intervals.py",
+        "half = _t((1 + coverage) / 2, n - 1)",
+        "half = _t((1 + coverage) / 2, n)",
+        "tests/statistics/test_intervals.py",
+    ),
+    Fault("statistics/intervals.py", "1 - 2 * alpha", "1 - alpha", "tests/statistics/test_intervals.py"),
+    Fault(
+        "statistics/rank_tests.py",
+        "ways[taken - 1, : ways.shape[1] - rank]",
+        "ways[taken, : ways.shape[1] - rank]",
+        "tests/statistics/test_rank_tests.py",
+    ),
+    Fault("statistics/paired.py", "p = 2 * float", "p = float", "tests/statistics/test_compare.py"),
+    Fault("statistics/scores.py", "max(scores) <= floor", "max(scores) < floor", "tests/statistics/test_scores.py"),
+    Fault("statistics/scores.py", "len(values) // 2", "len(values) // 3", "tests/statistics/test_scores.py"),
+    Fault("workflow/resources.py", "work[name] / threads[name]", "work[name]", "tests/workflow/test_resources.py"),
     Fault("runs/verify.py", "if actual != checksum:", "if False:", "tests/statistics/test_altered_runs.py tests/runs"),
     Fault("runs/atomic.py", "partial.replace(path)", "path.write_bytes(content)", "tests/runs"),
 )
@@ -140,7 +157,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in COPIED:
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "runs", "scratch"))
+            left_out = ("runs", "scratch", "report", "films") if name == "results" else ("__pycache__",)
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns(*left_out))
         for name in ("pyproject.toml", "README.md", "Snakefile", "dvc.yaml", "dvc.lock", "Makefile"):
             shutil.copy(ROOT / name, copy / name)
         for tests in sorted({fault.tests for fault in faults}):

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.fidelity import smac_oracle as oracle
 from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.smac import oracle
 from fp3o.envs.smac.battle import steering_numbers
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.scenarios import SCENARIOS

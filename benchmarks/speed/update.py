@@ -2,7 +2,8 @@
 
 Five seeds learn at once in our stacked step, eager and compiled, against (a) five separate sets of plain torch.nn
 modules and (b) the pattern of the research forks: NumPy buffers that are indexed and uploaded again for every
-minibatch, one agent after the other where nothing is shared. Everything runs in this process on one thread, in turns,
+minibatch, one agent after the other where nothing is shared. `plugin_*` is the same network as a plug-in's module
+(docs/networks.md). Everything runs in this process on one thread, in turns,
 and the best of several rounds counts, so that neighbours on the machine disturb all alike.
 
 --cuda instead times the compiled step inside a CUDA graph, for 5 and for 20 seeds, by the wall clock of a whole update.
@@ -16,6 +17,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -25,8 +27,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fp3o.algorithms.full_pipeline import Fp3oSettings
 from fp3o.algorithms.turns import Rollout, Turn
-from fp3o.config.settings import settings_of
+from fp3o.config.settings import Settings, own, settings_of
 from fp3o.envs.interface import ActionSpec, EnvSpec
 from fp3o.execution.allocator import reuse_freed_memory
 from fp3o.execution.steps import CompiledSteps, GraphSteps
@@ -34,16 +37,31 @@ from fp3o.learner.randomness import Draws
 from fp3o.learner.samples import agent_rows, pack, unit_rows
 from fp3o.learner.step import Stepper, Steps, StepVariant, TurnData
 from fp3o.learner.update import Learner
+from fp3o.networks.module_trunk import Inputs
 from fp3o.networks.sharing import sharing
+from fp3o.networks.standard_module import StandardModule
+from fp3o.networks.trunk import StandardTrunk
+from fp3o.registry import NETWORKS, Network
 
 SETTINGS = settings_of("fp3o")()  # the paper's: 4 × 1000 samples, 32 minibatches, 5 + 5 epochs, 64 wide
 SPEC = EnvSpec(6, 18, 23, ActionSpec("gaussian", (1,)), 1000, (0,) * 6)
 SEEDS = (0, 1, 2, 3, 4)
-STEPS_PER_UPDATE = (SETTINGS.epochs + SETTINGS.epochs_dependent) * SETTINGS.minibatches
+STEPS_PER_UPDATE = (SETTINGS.epochs + own(SETTINGS, Fp3oSettings).epochs_dependent) * SETTINGS.minibatches
 CUDA_TARGETS = {5: 0.25, 20: 0.35}  # milliseconds per step at most, by number of seeds
 TARGETS = {"modules_eager": 1.3, "modules_compiled": 3.0, "fork_full": 3.5, "fork_none": 10.0}
 
 Step = Callable[[int], object]
+
+
+class Plain(StandardModule):
+    """The standard network as a plug-in would write it."""
+
+    def __init__(self, inputs: Inputs, settings: Settings) -> None:
+        super().__init__(StandardTrunk(inputs.size, settings.hidden_size, settings.recurrent))
+
+
+PLUGIN = replace(SETTINGS, network="plain")
+NETWORKS["plain"] = Network(Plain, Plain)
 
 
 def made_up_rollout(replicas: int) -> Rollout:
@@ -80,11 +98,12 @@ def stacked(
     rollout: Rollout,
     wrap: Callable[[Stepper], Steps] = lambda stepper: stepper,
     device: str = "cpu",
+    settings: Settings = SETTINGS,
 ) -> Step:
     """Our step for all replicas, on the rows of the n-th minibatch."""
     owners = sharing(kind_of_sharing, SPEC.agent_types)
     seeds = range(len(rollout.reward))
-    learner = Learner.fresh(SPEC, owners, "fp3o", SETTINGS, seeds, device=device, wrap=wrap)
+    learner = Learner.fresh(SPEC, owners, "fp3o", settings, seeds, device=device, wrap=wrap)
     rollout = Rollout._make(None if x is None else x.to(device) for x in rollout)
     draws = Draws(seeds, 0, device)
     context = learner.context(rollout, draws)
@@ -304,23 +323,27 @@ def main() -> None:
     for kind_of_sharing in ("full", "none"):
         steps = {
             "stacked_eager": stacked(kind_of_sharing, rollout),
+            "plugin_eager": stacked(kind_of_sharing, rollout, settings=PLUGIN),
             "modules": modules(kind_of_sharing, rollout),
             "fork": fork(kind_of_sharing, rollout),
         }
         if not arguments.no_compile:
             steps["stacked_compiled"] = stacked(kind_of_sharing, rollout, CompiledSteps)
+            steps["plugin_compiled"] = stacked(kind_of_sharing, rollout, CompiledSteps, settings=PLUGIN)
         times = best_times(steps, arguments.rounds, arguments.steps)
         times["fork"] *= len(SEEDS)  # its seeds are separate runs
         quickest = times.get("stacked_compiled", times["stacked_eager"])
         report[kind_of_sharing] = {
             "milliseconds_per_step_of_five_seeds": {name: round(value, 3) for name, value in times.items()},
             "modules_eager": round(times["modules"] / times["stacked_eager"], 2),
+            "cost_of_a_plugin_eager": round(times["plugin_eager"] / times["stacked_eager"], 2),
             "seconds_per_update_of_five_seeds": round(quickest * STEPS_PER_UPDATE / 1e3, 2),
             "fork_seconds_per_update_of_one_seed": round(times["fork"] / len(SEEDS) * STEPS_PER_UPDATE / 1e3, 2),
         }
         if "stacked_compiled" in times:
             report[kind_of_sharing] |= {
                 "modules_compiled": round(times["modules"] / quickest, 2),
+                "cost_of_a_plugin_compiled": round(times["plugin_compiled"] / quickest, 2),
                 f"fork_{kind_of_sharing}": round(times["fork"] / quickest, 2),
             }
     ratios = {name: [report[kind][name] for kind in ("full", "none") if name in report[kind]] for name in TARGETS}

@@ -44,12 +44,12 @@ def _check(settings: Fp3oSettings, sharing: str, agents: int) -> str:
 @algorithm("fp3o", colour="#D55E00", settings=Fp3oSettings, check=_check)
 def fp3o(context: Context) -> Iterator[Turn]:
     """The independent step, then, in replicas where the condition of Algorithm 1 holds, the dependent step."""
-    settings = context.settings
+    own = context.own(Fp3oSettings)
     advantage = split(context)
-    yield Turn(settings.epochs, advantage=advantage)
-    if settings.epochs_dependent == 0:
+    yield Turn(context.settings.epochs, advantage=advantage)
+    if own.epochs_dependent == 0:
         return
-    steps = _dependent if settings.intermediate else _clipping_only
+    steps = _dependent if own.intermediate else _clipping_only
     yield from steps(context, advantage)
 
 
@@ -58,7 +58,7 @@ def split(context: Context) -> Tensor:
 
     average: each agent's own estimate. random: a common Â times weights n·Dirichlet(1), drawn per sample.
     """
-    if context.settings.advantage_split == "average":
+    if context.own(Fp3oSettings).advantage_split == "average":
         return context.advantage
     from fp3o.algorithms.advantage import standardise
 
@@ -75,21 +75,21 @@ def _dependent(context: Context, advantage: Tensor) -> Iterator[Turn]:
     """The dependent step with intermediate policies: the other agents' ratios are those of π_{k+0.5}, fixed."""
     from fp3o.algorithms.objective import CONDITION_TOLERANCE, clip, condition, product_of_others
 
-    settings, alive = context.settings, context.rollout.alive
+    own, alive = context.own(Fp3oSettings), context.rollout.alive
     log_ratio = context.log_ratio()
     left, right = condition(log_ratio, advantage, alive)
     go = left + CONDITION_TOLERANCE >= right
     weight = product_of_others(log_ratio)
     step = Turn(
-        settings.epochs_dependent,
+        own.epochs_dependent,
         2,
-        weight=clip(weight, settings.clip_others) if settings.double_clip else weight,
+        weight=clip(weight, own.clip_others) if own.double_clip else weight,
         advantage=advantage,
-        learn="both" if settings.critic_in_dependent else "actor",
+        learn="both" if own.critic_in_dependent else "actor",
         go=go,
         records={"condition_left": left, "condition_right": right},
     )
-    if not settings.matching_degree:
+    if not own.matching_degree:
         yield step
         return
     # Matching degree: how often the condition, known before the step, agrees with the constraint of
@@ -110,20 +110,20 @@ def _clipping_only(context: Context, advantage: Tensor) -> Iterator[Turn]:
 
     from fp3o.algorithms.objective import CONDITION_TOLERANCE, condition
 
-    settings = context.settings
+    own = context.own(Fp3oSettings)
     replicas, _, _, agents = advantage.shape
     others = (~torch.eye(agents, dtype=torch.bool, device=advantage.device)).expand(replicas, -1, -1)
     going = torch.ones(replicas, dtype=torch.bool, device=advantage.device)
-    for _ in range(settings.epochs_dependent):
+    for _ in range(own.epochs_dependent):
         left, right = condition(context.log_ratio(), advantage, context.rollout.alive)
         going = going & (left + CONDITION_TOLERANCE >= right)
         yield Turn(
             1,
             2,
             others=others,
-            clip_others=settings.clip_others if settings.double_clip else None,
+            clip_others=own.clip_others if own.double_clip else None,
             advantage=advantage,
-            learn="both" if settings.critic_in_dependent else "actor",
+            learn="both" if own.critic_in_dependent else "actor",
             go=going,
             records={"condition_left": left, "condition_right": right},
         )

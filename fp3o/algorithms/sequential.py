@@ -51,7 +51,7 @@ def happo(context: Context) -> Iterator[Turn]:
         after = context.log_ratio()
         index = agent[:, None, None].expand(-1, *factor.shape[1:])
         factor = factor + (after - before).gather(-1, index)
-        if settings.happo_before == "turn":
+        if context.own(HappoSettings).happo_before == "turn":
             before = after
 
 
@@ -92,35 +92,35 @@ def a2po(context: Context) -> Iterator[Turn]:
     """
     import torch
 
-    settings = context.settings
+    settings, own = context.settings, context.own(A2poSettings)
     replicas, _, _, agents = context.advantage.shape
-    blocks = settings.blocks or agents
+    blocks = own.blocks or agents
     returns, advantage = context.returns, context.advantage
     everyone = torch.ones(replicas, agents, dtype=torch.bool, device=advantage.device)
-    rounds = math.ceil(settings.epochs / blocks) if settings.cumulative_blocks else 1
+    rounds = math.ceil(settings.epochs / blocks) if own.cumulative_blocks else 1
     for round_ in range(rounds):
         ranks = update_order(context, advantage)
         position = ranks.argsort(1)  # [R, A] place of each agent in the order
         for stage, block in enumerate(torch.tensor_split(torch.arange(agents, device=advantage.device), blocks)):
             inside = (position >= block[0]) & (position <= block[-1])
             preceding = position < block[0]
-            others = everyone if settings.cumulative_blocks else preceding
-            learners = (inside | preceding) if settings.cumulative_blocks else inside
+            others = everyone if own.cumulative_blocks else preceding
+            learners = (inside | preceding) if own.cumulative_blocks else inside
             log_ratio = context.log_ratio()
-            if settings.trace and (stage or round_):
+            if own.trace and (stage or round_):
                 returns, advantage = _corrected(context, returns, inside, others, log_ratio)
             turn = Turn(
-                1 if settings.cumulative_blocks else settings.epochs,
+                1 if own.cumulative_blocks else settings.epochs,
                 stage + 1,
                 learners=learners,
                 others=others[:, None, :] & ~torch.eye(agents, dtype=torch.bool, device=others.device),
-                clip_others=settings.clip_others,
+                clip_others=own.clip_others,
                 advantage=advantage,
-                returns=returns if settings.corrected_targets else None,
+                returns=returns if own.corrected_targets else None,
                 clip="product",
                 clip_range=_clip_range(context, position, log_ratio),
             )
-            if not settings.two_stage:
+            if not own.two_stage:
                 yield turn
                 continue
             for _ in range(turn.epochs):
@@ -136,7 +136,7 @@ def update_order(context: Context, advantage: Tensor | None = None) -> Tensor:
     import torch
 
     replicas, _, _, agents = context.advantage.shape
-    kind = context.settings.agent_order
+    kind = context.own(AgentOrder).agent_order
     if kind == "fixed":
         return torch.arange(agents, device=context.advantage.device).expand(replicas, -1)
     draws = context.uniform(agents)
@@ -191,11 +191,11 @@ def _clip_range(context: Context, position: Tensor, log_ratio: Tensor) -> Tensor
     """
     import torch
 
-    settings = context.settings
+    settings, adaptive = context.settings, context.own(A2poSettings).adaptive_clip
     agents = position.shape[1]
-    if settings.adaptive_clip == "constant":
+    if adaptive == "constant":
         return torch.full(position.shape, settings.clip, device=position.device)
-    if settings.adaptive_clip == "linear":
+    if adaptive == "linear":
         weight = NEAR_LINEAR_WEIGHT
         return settings.clip * (weight * (position + 1) / agents + 1 - weight)
     # q_i = mean over samples of 1/Π_{j ≥ i}(1 + |1 − r_j|); j in the order of agent numbers, as in A2PO's code.

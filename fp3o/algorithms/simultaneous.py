@@ -29,12 +29,12 @@ def coppo(context: Context) -> Iterator[Turn]:
     """CoPPO: each agent's ratio is multiplied by the clipped product of the others' current ratios."""
     import torch
 
-    settings = context.settings
+    own = context.own(CoppoSettings)
     replicas, _, _, agents = context.advantage.shape
     others = ~torch.eye(agents, dtype=torch.bool, device=context.advantage.device)
     yield Turn(
-        settings.epochs,
+        context.settings.epochs,
         others=others.expand(replicas, -1, -1),
-        clip_others=settings.clip_others,
-        clip="joint" if settings.joint_gradient else "product",
+        clip_others=own.clip_others,
+        clip="joint" if own.joint_gradient else "product",
     )

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
-from fp3o.config.settings import Settings
+from fp3o.config.settings import Settings, own
 from fp3o.fields import Bounds, Follows, explained
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -207,3 +209,12 @@ class Context(NamedTuple):
     state: MutableMapping[str, Tensor]
     """Named tensors [R, …] that the algorithm keeps from one iteration to the next, as `@fp3o.algorithm(state={…})`
     declares them; saved, resumed and set back by `snapshot` like the networks."""
+
+    def own(self, kind: type[T]) -> T:
+        """The algorithm's own settings, as the dataclass that declares them: type checkers then know their names."""
+        return own(self.settings, kind)
+
+    def setting(self, name: str) -> Any:
+        """A setting of a plug-in's own by its name; `context.settings.<name>` is the same to Python, but not to type
+        checkers."""
+        return getattr(self.settings, name)

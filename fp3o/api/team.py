@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from fp3o.api.torch_team import TorchTeam
 from fp3o.envs.interface import ActionSpec, EnvSpec, Floats, Snapshot
 from fp3o.envs.pettingzoo.spaces import Translator, Unfit, describe
 from fp3o.errors import UserError
@@ -66,6 +68,53 @@ class Team:
             return chosen[0], None if memory is None else memory[0]
         return self._act(seen, memory, None if available is None else np.asarray(available), deterministic)
 
+    def to_torch(self) -> TorchTeam:
+        """The team as a torch.nn.Module, a copy: parameters by name, policies and values with gradients, ONNX."""
+        return TorchTeam(self._run)
+
+    @torch.no_grad()
+    def log_prob(
+        self,
+        observations: ArrayLike,
+        actions: ArrayLike,
+        memory: NDArray[np.float32] | None = None,
+        available: ArrayLike | None = None,
+    ) -> NDArray[np.float32]:
+        """log π of every agent's action, [agents] or [environments, agents]; arguments are arrays as for `act`."""
+        seen, one = _batch(self._complete(observations))
+        played = np.asarray(actions, np.float32).reshape(*seen.shape[:2], self._spec.action.width)
+        told = None if available is None else np.asarray(available).reshape(*seen.shape[:2], -1)
+        legal = self._legal(told, len(seen))
+        given = (None if x is None else torch.from_numpy(_batch(np.asarray(x))[0]) for x in (legal, memory))
+        found = self._module.log_prob(torch.from_numpy(seen), torch.from_numpy(played), *given).numpy()
+        return found[0] if one else found
+
+    @torch.no_grad()
+    def value(
+        self, states: ArrayLike, memory: NDArray[np.float32] | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """The critics' expected returns, [agents] or [environments, agents], and their memory for the next states.
+
+        states: what critics see, [agents, numbers] or [environments, agents, numbers], as `run.make_env` gives them.
+        memory: as for `act`, of the critics.
+        """
+        seen, one = _batch(np.ascontiguousarray(states, np.float32))
+        shape, (_, size) = (self._spec.agents, self._run.critic.trunk.inputs), self._module.memory_sizes
+        if seen.shape[1:] != shape:
+            raise UserError(
+                f"states have shape {np.shape(states)}; allowed: {shape} or (environments, {shape[0]}, {shape[1]})"
+            )
+        before = torch.zeros(len(seen), shape[0], size) if size else None
+        if memory is not None:
+            before = torch.from_numpy(_batch(np.asarray(memory, np.float32))[0])
+        value, after = self._module.value(torch.from_numpy(seen), before)
+        kept = None if after is None else after.numpy()
+        return (value[0].numpy(), None if kept is None else kept[0]) if one else (value.numpy(), kept)
+
+    @cached_property
+    def _module(self) -> TorchTeam:
+        return self.to_torch()
+
     def _act(
         self, seen: Floats, memory: Any, available: NDArray[Any] | None, deterministic: bool
     ) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
@@ -76,7 +125,7 @@ class Team:
         if policy.hidden is not None and memory is None:
             policy.restart()
         elif policy.hidden is not None:
-            shape = (slots, spec.agents, self._run.actor.hidden_size)
+            shape = (slots, spec.agents, self._run.actor.trunk.memory)
             state = np.array(memory, dtype=np.float32)
             if state.shape != shape:
                 raise UserError(f"memory has shape {state.shape}; allowed: {shape}")
@@ -188,6 +237,11 @@ class Team:
             raise UserError(f"the environment's agents are {', '.join(names)}; allowed: {', '.join(self.agents)}")
         self.agents = found.agents
         return Translator(env, found)
+
+
+def _batch(x: NDArray[Any]) -> tuple[NDArray[Any], bool]:
+    """With an axis for environments, and whether it had none."""
+    return (x[None], True) if x.ndim == 2 else (x, False)
 
 
 class _Plain:

@@ -15,6 +15,7 @@ from fp3o.fields import Scalar
 from fp3o.runs import layout
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupted, Stopped
+from fp3o.runs.verify import named_run
 from fp3o.training.callbacks import Callback
 
 
@@ -34,6 +35,7 @@ def train(
     keep_best: bool = False,
     timings: str | Path | None = None,
     suite: str | None = None,
+    start_from: str | Path | Run | None = None,
     quiet: bool = False,
 ) -> list[Run]:
     """Train a cell, all seeds side by side; the same runs as `fp3o train CELL --out OUT` with the same settings.
@@ -41,6 +43,7 @@ def train(
     settings: what differs from the paper's values, settings and environment options by name. suite: whose values
     hold, a name or a file; `settings` come on top. device, path, threads, allow_path_change, timings: as on the
     command line (`--tensorboard` and `--wandb` are callbacks here).
+    start_from: a finished run, or its folder, whose networks all seeds start from.
     keep_state: keep the last state of what is trained now, from which `fp3o continue` goes on to a longer budget.
     checkpoint_every, keep_best: keep checkpoints on the way, which `run.team(checkpoint=…)` loads. All that is kept is
     below `out`/scratch. quiet: no progress on the error stream.
@@ -56,6 +59,9 @@ def train(
     if checkpoint_every < 0:
         raise UserError(f"checkpoint_every = {checkpoint_every} is not allowed; allowed: 0 or more")
     chosen = None if suite is None else load_suite(suite)  # First: its plug-ins may declare the cell's algorithm.
+    origin = start_from.path if isinstance(start_from, Run) else None if start_from is None else Path(start_from)
+    if origin is not None:
+        settings = {**(settings or {}), "start_from": named_run(origin, "start_from")}
     plan = resolve(Cell.parse(cell), settings, chosen)
     numbers = parse_seeds(",".join(str(seed) for seed in seeds))
     scratch = Path(out) / "scratch"
@@ -77,7 +83,7 @@ def train(
                 if not quiet:
                     heard.insert(0, stack.enter_context(Progress.of(plan, numbers)))
                 compute = Compute(device, path, threads, allow_path_change)
-                run_training(plan, numbers, Path(out), scratch, compute, heard)
+                run_training(plan, numbers, Path(out), scratch, compute, heard, origin)
         except Interrupted as stopped:
             raise KeyboardInterrupt(str(stopped).replace("command", "call")) from None
         except Stopped:

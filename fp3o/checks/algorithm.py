@@ -1,4 +1,4 @@
-"""`fp3o check-algorithm shy.py:shy`: trains an algorithm on tiny games and says in plain words what it found."""
+"""`fp3o check-algorithm shy.py:shy`: trains an algorithm on tiny games and reports what holds."""
 
 from __future__ import annotations
 

@@ -95,6 +95,12 @@ class Values:
         return parse_overrides([*self.set_, *([f"env_args={self.env_args}"] if self.env_args else [])])
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line per row, columns below one another."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
 def shown_default(default: object) -> str:
     return "(none)" if default == "" else shown(default)
 

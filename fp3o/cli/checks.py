@@ -28,7 +28,7 @@ def check_env(
     ] = "",
     import_: Imports = (),
 ) -> int:
-    """Say what of a PettingZoo environment fits this program and what does not."""
+    """Check whether a PettingZoo environment can be trained on, and say what does not fit."""
     find_local_modules()
     from fp3o.envs.pettingzoo import check
 
@@ -44,7 +44,7 @@ def check_algorithm(
     *,
     import_: Imports = (),
 ) -> int:
-    """Say in plain words what holds of an algorithm; trains it on tiny games for half a minute."""
+    """Check an algorithm on tiny games, which it is trained on for half a minute, and say what holds."""
     from fp3o.checks.algorithm import check, lines, name_of
 
     return 0 if lines(check(name_of(algorithm)), lambda line: print(line, flush=True)) else 1

@@ -11,7 +11,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 from fp3o import config
 from fp3o.cli.arguments import Imports, allow_code, read_run
 from fp3o.cli.roots import Roots
-from fp3o.cli.train import NOT_KEPT, Computing, Keeping, Watching, carry_out
+from fp3o.cli.train import NOT_KEPT, Computing, Keeping, Watching, run_training
 from fp3o.errors import UserError
 from fp3o.runs import layout
 
@@ -57,7 +57,7 @@ def continue_(
         print(f"{roots.foreign}: writing to {roots.runs}/")
     if not document["exact_resume"]:
         print("its environments cannot save their state: it goes on with new episodes, not bit for bit")
-    carry_out(plans.new, seeds, roots, computing, watching, keeping)
+    run_training(plans.new, seeds, roots, computing, watching, keeping)
     return 0
 
 

@@ -20,17 +20,15 @@ from fp3o.cli.checks import check_algorithm, check_env, doctor
 from fp3o.cli.compare import compare
 from fp3o.cli.continue_ import continue_
 from fp3o.cli.evaluate import evaluate
-from fp3o.cli.gpu import full_gpu
 from fp3o.cli.listing import list_names
-from fp3o.cli.main_memory import full_memory
 from fp3o.cli.next_ import next_
+from fp3o.cli.out_of_memory import full_gpu, full_memory
 from fp3o.cli.output import guarded_output
-from fp3o.cli.packs import pack, unpack
 from fp3o.cli.plot import plot
 from fp3o.cli.render import render
 from fp3o.cli.robustness import robustness
 from fp3o.cli.show import show
-from fp3o.cli.storing import merge, prune, pull, save
+from fp3o.cli.storing import merge, pack, prune, pull, save, unpack
 from fp3o.cli.suites import new_suite, snakefile
 from fp3o.cli.sweep import rerun, status
 from fp3o.cli.train import train

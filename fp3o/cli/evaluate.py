@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from fp3o import config
-from fp3o.cli.arguments import Imports, allow_code, check_folder_of, check_number, read_run
+from fp3o.cli.arguments import Imports, aligned, allow_code, check_folder_of, check_number, read_run
 from fp3o.progress import Bar, Rounds
 
 if TYPE_CHECKING:
@@ -85,5 +85,4 @@ def summary(episodes: Sequence[Episode]) -> list[str]:
         low, high, _ = wilson(sum(wins), len(wins))
         rate = f"{100 * sum(wins) / len(wins):.1f} %"
         rows.append(("win rate", rate, f"{100 * low:.1f} … {100 * high:.1f} %", "", ""))
-    widths = [max(len(row[k]) for row in rows) for k in range(5)]
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return aligned(rows)

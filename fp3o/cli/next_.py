@@ -13,11 +13,11 @@ from fp3o.errors import UserError
 
 def next_(
     *,
-    minutes: Annotated[float, arg(help="How long you would let it train.")],
+    minutes: Annotated[float, arg(help="How long you can train.")],
     device: Annotated[str, arg(help="Where: a device that runs were timed on, cpu or cuda.")] = "",
     suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
 ) -> int:
-    """Say which missing cells would decide most claims in so many minutes, why, and the command that trains them."""
+    """Suggest the missing cells that would decide most claims in so many minutes, with the command that trains them."""
     import torch
 
     from fp3o.runs import layout

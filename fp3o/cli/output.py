@@ -1,4 +1,4 @@
-"""Standard output and error of a command that may outlive whoever reads them."""
+"""Standard output and error of a command that may outlive its reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fp3o.errors import UserError
 
 
 class _Guarded:
-    """A stream whose failure to write does not look like that of another file, or is survived."""
+    """A stream whose write errors are reported as its own, or ignored."""
 
     def __init__(self, stream: TextIO, name: str, survives: bool) -> None:
         self._stream, self._name, self._survives = stream, name, survives

@@ -14,15 +14,15 @@ def robustness(
     suite: Annotated[str, arg(metavar="NAME", help="Which suite.")] = "paper",
     all_: Annotated[bool, arg(name="all", help="Also list verdicts that no choice changes.")] = False,
 ) -> int:
-    """Judge every claim and cell anew under each reasonable choice of the analysis, and show what flips verdicts."""
+    """Re-evaluate every claim and cell under each reasonable choice of the analysis, and show what flips verdicts."""
     from fp3o.runs import layout
-    from fp3o.statistics.robustness import notes
+    from fp3o.statistics.robustness import notes, ordered
     from fp3o.statistics.robustness import robustness as judged
     from fp3o.statistics.suites import SuiteRuns
 
     chosen = config.load_suite(suite)
     rows = judged(SuiteRuns(chosen, layout.suite_root(chosen.name) / "runs"))
-    for row in sorted(rows, key=lambda row: (row.kind != "claim", row.share, row.name)):
+    for row in ordered(rows):
         if all_ or row.flips:
             held = f"{row.holds} of {len(row.others)}"
             print(f"{row.name} {row.about if row.kind == 'baseline' else ''}".rstrip() + f": {row.usual} in {held}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from typing import Annotated
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from fp3o import config
-from fp3o.cli.arguments import CELL_HELP, SEEDS_HELP, SUITE_HELP, Imports, Values
+from fp3o.cli.arguments import CELL_HELP, SEEDS_HELP, SUITE_HELP, Imports, Values, aligned
 from fp3o.cli.roots import Roots
 from fp3o.config.provenance import comment_on
 from fp3o.fields import shown
@@ -71,7 +71,7 @@ def table(plan: config.Plan, origins: Mapping[str, config.Origin]) -> list[str]:
             (f"{'*' if name in changed else ' '} {name}", shown(value), source(origins.get(name)))
             for name, value in part.items()
         ]
-        lines += [title, *_aligned(rows)] if rows else []
+        lines += [title, *aligned(rows)] if rows else []
     return [*lines, *(["* other than the paper's or the default"] if changed else [])]
 
 
@@ -89,8 +89,3 @@ def source(origin: config.Origin | None) -> str:
     words = " ".join(name for name in names if name not in ("domains", "tasks", "algorithms", "settings", "options"))
     said = comment_on(origin.place)
     return f"tasks.yaml, {words}" + (f" ({said})" if said else "")
-
-
-def _aligned(rows: Sequence[tuple[str, str, str]]) -> list[str]:
-    widths = [max(len(row[k]) for row in rows) for k in (0, 1)]
-    return [f"{name:<{widths[0]}}  {value:<{widths[1]}}  {words}".rstrip() for name, value, words in rows]

@@ -1,9 +1,11 @@
-"""`fp3o save`, `fp3o pull`, `fp3o merge` and `fp3o prune`: the runs of the suites under DVC."""
+"""`fp3o save`, `pull`, `merge` and `prune`: runs of the suites under DVC; `pack` and `unpack`: runs for another
+machine."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from tyro.conf import Positional, arg
 
@@ -12,6 +14,11 @@ from fp3o.errors import unknown
 
 if TYPE_CHECKING:
     from fp3o.runs.store import Outcome
+
+Cells: TypeAlias = Annotated[
+    Positional[tuple[str, ...]],
+    arg(metavar="CELL", help="Cells, parts (smac) or patterns ('mpe/*/full/*'); default: all."),
+]
 
 
 def save(
@@ -34,14 +41,11 @@ def save(
 
 
 def pull(
-    cells: Annotated[
-        Positional[tuple[str, ...]],
-        arg(metavar="CELL", help="Cells, parts (smac) or patterns ('mpe/*/full/*'); default: all."),
-    ] = (),
+    cells: Cells = (),
     *,
     suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: all under DVC.")] = "",
 ) -> int:
-    """Bring saved runs that are not here, checked byte by byte; never touches a file that is."""
+    """Fetch saved runs that are not here, verified byte by byte; never touches an existing file."""
     from fp3o.workflow import pulling
 
     config.repository()
@@ -85,6 +89,36 @@ def prune(
     lines = superseded(chosen, delete, kept)
     print("\n".join(lines) if lines else "nothing to prune")
     return 0
+
+
+def pack(
+    out: Annotated[Positional[Path], arg(metavar="OUT.tar", help="The file to write; .tgz is compressed.")],
+    cells: Cells = (),
+    *,
+    suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: all but users' own.")] = "",
+    states: Annotated[bool, arg(help="Also the resume states of interrupted runs.")] = False,
+    saved: Annotated[bool, arg(help="Also runs that are saved in DVC, which every clone can pull.")] = False,
+    small: Annotated[bool, arg(help="As the suite saves them: CSV files compressed, few checkpoints.")] = False,
+) -> int:
+    """Put finished runs into one file with checksums, for `fp3o unpack` on another machine; removes nothing."""
+    from fp3o.workflow import packing
+
+    suites = [config.load_suite(name) for name in ([suite] if suite else config.suite_names())]
+    return report(packing.pack(out, suites, cells, states, saved, small))
+
+
+def unpack(
+    files: Annotated[Positional[tuple[Path, ...]], arg(metavar="FILE", help="Packs, or tar files of results/.")],
+    *,
+    suite: Annotated[str, arg(metavar="NAME", help="Only this suite's runs; needed for one of your own.")] = "",
+) -> int:
+    """Take the runs of packs that the suites plan and that are not here, each verified; never replaces a file.
+
+    A truncated or altered pack is refused as a whole; a run that does not belong here is named and left out.
+    """
+    from fp3o.workflow import packing
+
+    return report(packing.unpack(files, config.load_suite(suite) if suite else None))
 
 
 def under_dvc(suite: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`fp3o status` and `fp3o rerun`: how far a suite has come, and a cell of it once more."""
+"""`fp3o status` and `fp3o rerun`: the progress of a suite, and training one of its cells again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def status(
     verify: Annotated[bool, arg(help="Also check every file of every run here against its checksum.")] = False,
     remote: Annotated[bool, arg(help="Also ask DVC's remote (or artifacts/) for every saved file.")] = False,
 ) -> int:
-    """Show how far a suite has come: done, diverged, resumable, in DVC but not pulled, failed, missing, stale."""
+    """Show the progress of a suite: done, diverged, resumable, in DVC but not pulled, failed, missing, stale."""
     from fp3o.runs.store import Outcome
     from fp3o.workflow import guard
     from fp3o.workflow.status import damaged, examine, lines, not_stored

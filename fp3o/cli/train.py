@@ -116,6 +116,9 @@ def train(
         Path | None, arg(metavar="DIR", help="Write to DIR/<cell>/<digest>/seed-<k>/ instead, without a suite.")
     ] = None,
     import_: Imports = (),
+    start_from: Annotated[
+        Path | None, arg(metavar="RUN", help="Start from the networks of a finished run (a folder with run.json).")
+    ] = None,
     computing: OmitArgPrefixes[Computing],
     watching: OmitArgPrefixes[Watching],
     keeping: OmitArgPrefixes[Keeping],
@@ -124,7 +127,12 @@ def train(
 ) -> int:
     """Train a cell with the paper's values, or others by --set; the same command resumes an interrupted run."""
     chosen = config.load_suite(suite) if out is None else None  # First: its plug-ins may declare the cell's algorithm.
-    plan = config.resolve(config.Cell.parse(cell), settings.overrides(), chosen)
+    values = settings.overrides()
+    if start_from is not None:
+        from fp3o.runs.verify import named_run
+
+        values = {**values, "start_from": named_run(start_from, "--start-from")}
+    plan = config.resolve(config.Cell.parse(cell), values, chosen)
     numbers = config.parse_seeds(seeds)
     check_number("threads", computing.threads, 0, 10_000)
     check_folder_of("timings", watching.timings)
@@ -138,7 +146,7 @@ def train(
     print(first_line(plan, seeds))
     if roots.foreign:
         print(f"{roots.foreign}: writing to {roots.runs}{os.sep}")
-    carry_out(plan, numbers, roots, computing, watching, keeping, replace=repeating.replace)
+    run_training(plan, numbers, roots, computing, watching, keeping, replace=repeating.replace, start_from=start_from)
     return 0
 
 
@@ -154,7 +162,7 @@ def _lone(seeds: str) -> bool:
     return seeds.isdecimal() and int(seeds) > 1
 
 
-def carry_out(
+def run_training(
     plan: config.Plan,
     numbers: Sequence[int],
     roots: Roots,
@@ -163,12 +171,15 @@ def carry_out(
     keeping: Keeping,
     *,
     replace: bool = False,
+    start_from: Path | None = None,
 ) -> None:
-    """Train what is not finished and print the results. replace: train what is finished, too."""
+    """Train what is not finished and print the results. replace: train what is finished, too. start_from: as for
+    `fp3o.training.run.train`."""
     from fp3o.runs.folder import RunFolder
     from fp3o.workflow import replacing
 
     base, runs, scratch = roots.scratch.parent, roots.runs, roots.scratch
+    origin = start_from or runs / plan.settings.start_from  # before `replace`, which trains elsewhere
     if replace:
         runs, scratch = (base / "replacing" / part for part in ("runs", "scratch"))
 
@@ -188,7 +199,7 @@ def carry_out(
             from fp3o.training.callbacks.progress import Progress
             from fp3o.training.callbacks.tensorboard import TensorBoard
             from fp3o.training.callbacks.timings import Timings
-            from fp3o.training.run import train as run_training
+            from fp3o.training.run import train as train_seeds
 
         # In scratch/, not in the run's folder, whose files are versioned: event files are not worth that.
         events = layout.scratch_directory(scratch, plan, numbers).with_name("tensorboard")
@@ -207,7 +218,8 @@ def carry_out(
         if (keep := keeping.of(plan, roots.scratch)) is not None:
             callbacks.append(ExtraCheckpoints(keep, plan))
         with Progress.of(plan, numbers) as progress:
-            run_training(plan, numbers, runs, scratch, Compute(**asdict(computing)), [progress, *callbacks])
+            compute = Compute(**asdict(computing))
+            train_seeds(plan, numbers, runs, scratch, compute, [progress, *callbacks], origin)
         if keep is not None:
             print(f"kept: {keep.folder}")
     if replace:

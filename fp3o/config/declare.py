@@ -1,4 +1,5 @@
-"""`@fp3o.algorithm` and `@fp3o.environment`: put a function into the registry, under a name that cells may then use."""
+"""`@fp3o.algorithm`, `@fp3o.environment` and `@fp3o.network`: put a function or class into the registry, under a name
+that cells and settings may then use."""
 
 from __future__ import annotations
 
@@ -13,11 +14,23 @@ from fp3o.config.options import PettingzooOptions
 from fp3o.config.settings import Settings, every_field
 from fp3o.errors import UserError
 from fp3o.fields import Bounds, Scalar, declared
-from fp3o.registry import ALGORITHMS, ENVIRONMENTS, Algorithm, Environment, Setting, algorithms, readers
+from fp3o.registry import (
+    ALGORITHMS,
+    ENVIRONMENTS,
+    NETWORKS,
+    STANDARD,
+    Algorithm,
+    Environment,
+    Network,
+    Setting,
+    algorithms,
+    readers,
+)
 from fp3o.source_files import source_digest, source_file, text_digest
 
 Turns: TypeAlias = Callable[[Any], Iterator[Any]]
 T = TypeVar("T", bound=Callable[..., Any])
+C = TypeVar("C", bound=type[Any])
 
 # For algorithms declared without a colour; none is the colour of an algorithm of the paper.
 COLOURS = ("#882255", "#332288", "#117733", "#999933", "#AA4499", "#6699CC", "#661100")
@@ -109,6 +122,29 @@ def environment(
     return declare
 
 
+def network(name: str, *, critic: type[Any] | None = None) -> Callable[[C], C]:
+    """Make a class of torch.nn.Module a network, which the setting `network` then chooses: `--set network=<name>`.
+
+    The class is built with `fp3o.Inputs` and the settings, and called with observations [B, size], legal choices
+    [B, choices] or None, and memory [B, memory] or None; it returns features [B, any number], and with a memory also
+    the memory after the step. critic: the class of critics, which see states and no choices; None: the same.
+    """
+
+    def declare(actor: C) -> C:
+        where = f"network {name!r}"
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", str(name)) or name == STANDARD:
+            raise UserError(f"{where}: a name may hold small letters, digits and '_' only, at most 40, not {STANDARD}")
+        for module in (actor, critic or actor):
+            if not isinstance(module, type) or not hasattr(module, "forward"):
+                raise UserError(f"{where}: {getattr(module, '__name__', module)!r} is no class of torch.nn.Module")
+        file, digest = _source(where, actor)
+        _check_free(where, name, NETWORKS.get(name), file)
+        NETWORKS[name] = Network(actor, critic or actor, file, digest)
+        return actor
+
+    return declare
+
+
 def _check_turns(where: str, turns: Any) -> None:
     """UserError unless `turns` is a generator function that takes one argument, the context."""
     shape = "allowed: def name(context) with a `yield fp3o.Turn(…)` in it"
@@ -136,7 +172,7 @@ def _source(where: str, thing: Any) -> tuple[str, str]:
         raise UserError(f"{where}: its source cannot be read, and it is part of every run's name") from None
 
 
-def _check_free(where: str, name: str, known: Algorithm | Environment | None, file: str) -> None:
+def _check_free(where: str, name: str, known: Algorithm | Environment | Network | None, file: str) -> None:
     """UserError if fp3o itself or another file has the name; the same file may declare it again."""
     if known is not None and known.file != file:
         if not known.file:

@@ -134,7 +134,7 @@ class PettingzooOptions:
     episode_limit: Annotated[int, Bounds(1, 1_000_000)] = 1000
     """Episodes still running after so many steps are cut: a time limit, not an end."""
     timeout: Annotated[float, Bounds(0.001, 86_400)] = 60.0
-    """Seconds after which a step or reset that has not come back counts as hanging."""
+    """Seconds after which a step or reset that has not returned counts as hanging."""
     lost_share: Annotated[float, Bounds(0, 1), AddedLater(0.01)] = 0.01
     """Share of episodes that may be lost to an environment that raises, dies or returns unsound numbers. Each is built
     anew, counted and named; beyond this share, and more than three in all, the run fails."""

@@ -22,11 +22,14 @@ from fp3o.config.domains import DOMAINS, OPTIONS, revision
 from fp3o.config.options import PettingzooOptions
 from fp3o.config.settings import Settings, settings_of
 from fp3o.errors import UserError, unknown
-from fp3o.fields import Scalar, declared, hashed
+from fp3o.fields import LONGEST_SHOWN, Scalar, declared, hashed
 
 # Protocol version of the training code; part of every digest. To be raised when the same settings and seed give other
 # results than before. (The engines' counterpart is `Domain.revision`.)
 PROTOCOL = 1
+
+RUN = r"(?:[A-Za-z0-9][\w.-]{0,99}/){4}[0-9a-f]{10}/seed-\d{1,12}"
+"""A run as the setting `start_from` names it; what `RunId.path` gives."""
 
 _SCHEDULE = ("total_steps", "rollout_length", "rollout_threads", "evaluation_interval")
 
@@ -107,7 +110,7 @@ def _configuration(cell: Cell, settings: Settings, options: Any, protocol: int, 
         "options": hashed(asdict(options), type(options)),
     }
     environment = options.env or cell.task if isinstance(options, PettingzooOptions) else ""
-    plugins = registry.digests(cell.algorithm, environment)
+    plugins = registry.digests(cell.algorithm, environment, settings.network)
     return {**configuration, "plugins": plugins} if plugins else configuration
 
 
@@ -217,6 +220,11 @@ def _check(cell: Cell, settings: Settings, options: Any) -> None:
             f"minibatches = {settings.minibatches} does not divide the {pieces} {what} of a rollout; "
             f"allowed: {_divisors(pieces, settings.minibatches)}"
         )
+    if settings.start_from and not re.fullmatch(RUN, settings.start_from):
+        seen = repr(settings.start_from[:LONGEST_SHOWN])
+        raise refuse(f"start_from = {seen} is not allowed; allowed: <cell>/<digest>/seed-<k>, or --start-from FOLDER")
+    if settings.network not in registry.networks():
+        raise unknown("network", settings.network[:LONGEST_SHOWN], registry.networks(), cell.id)
     _check_algorithm(cell, settings)
     # A user-supplied environment needs its import path; for those known by name the task's name is enough.
     known = not isinstance(options, PettingzooOptions) or (options.env or cell.task) in registry.ENVIRONMENTS

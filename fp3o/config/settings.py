@@ -8,23 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from fp3o.fields import Bounds, Declared, MayVary, declared
-from fp3o.registry import algorithms
+from fp3o.fields import AddedLater, Bounds, Declared, MayVary, ReadWith, declared
+from fp3o.registry import STANDARD, algorithms
 from fp3o.schedules import Schedule
 
+T = TypeVar("T")
 FLOAT32 = 1e38  # Greatest magnitude: the networks compute in 32 bits.
 
 
 @dataclass(frozen=True)
 class Settings:
     """The resolved hyper-parameters of one cell. Defaults are the paper's MAMuJoCo column (appendix, Tables 4–5)."""
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Algorithms' own settings are fields of subclasses made at run time."""
 
     total_steps: Annotated[int, Bounds(1, 10**12)] = 10_000_000
     """Environment steps per seed (paper: per task and sharing)."""
@@ -65,11 +61,19 @@ class Settings:
     hidden_size: Annotated[int, Bounds(2, 4096)] = 64
     """Width of every hidden layer and of the GRU."""
     recurrent: bool = False
-    """GRU after the two linear layers, actor and critic (paper: network mlp or rnn)."""
+    """GRU after the linear layers, actor and critic (paper: network mlp or rnn)."""
+    network: Annotated[str, AddedLater(STANDARD)] = STANDARD
+    """standard (release: LayerNorm, linear layers, GRU where recurrent), or the name of a plug-in's (fp3o.network)."""
+    hidden_layers: Annotated[int, Bounds(1, 16), AddedLater(2), ReadWith("network", STANDARD)] = 2
+    """Linear layers of the standard network before the GRU (release: layer N 1, that is one besides the first)."""
+    activation: Annotated[Literal["relu", "tanh"], AddedLater("relu"), ReadWith("network", STANDARD)] = "relu"
+    """After each of them (release: ReLU)."""
     chunk_length: Annotated[int, Bounds(1, 1_000_000)] = 10
     """Recurrent training: steps per chunk from a stored hidden state (data chunk length)."""
     gaussian_std: Literal["sigmoid", "exp"] = "sigmoid"
     """σ = 0.5·sigmoid(ψ) (release, std x coef 1, y coef 0.5) or exp(ψ) (on-policy)."""
+    start_from: Annotated[str, AddedLater("")] = ""
+    """The run whose networks training starts from, <cell>/<digest>/seed-<k> (set by --start-from); empty: none."""
     evaluation_interval: Annotated[int, Bounds(1, 10**12)] = 25
     """Iterations between evaluations (release; the paper's text says every iteration)."""
     evaluation_episodes: Annotated[int, Bounds(1, 100_000)] = 32
@@ -94,6 +98,12 @@ def with_own(base: type[Settings], *own: type[Any]) -> type[Any]:
     if (base, *own) not in _MADE:
         _MADE[base, *own] = make_dataclass(base.__name__, [], bases=(*own, base), frozen=True)
     return _MADE[base, *own]
+
+
+def own(settings: Settings, kind: type[T]) -> T:
+    """An algorithm's own settings with their types: `own(plan.settings, Fp3oSettings).intermediate`. They are fields of
+    a class made at run time (`settings_of`), which type checkers cannot see."""
+    return cast(T, settings)
 
 
 def schedules_of(settings: Settings) -> dict[str, Schedule]:

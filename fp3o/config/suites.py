@@ -15,7 +15,6 @@ from typing import Any, Literal
 from fp3o.config.catalogue import catalogue, data_root, variant_settings
 from fp3o.config.cells import Cell
 from fp3o.config.resolve import Plan, resolve
-from fp3o.config.saving import Saving
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds, seeds_text
 from fp3o.config.tasks_schema import NAME
 from fp3o.config.yaml_files import read_yaml
@@ -61,6 +60,22 @@ class Artefact:
     def numbers(self) -> str:
         """The CSV file that holds what it shows, below results/<suite>/."""
         return {"figure": f"figures/{self.name}.csv", "cost": "cost.csv"}.get(self.kind, f"tables/{self.name}.csv")
+
+
+@dataclass(frozen=True)
+class Saving:
+    """How `fp3o save` keeps new runs of some cells: CSV files compressed, and not every checkpoint."""
+
+    cells: str
+    """Pattern over cell ids."""
+    checkpoints: Literal["all", "first", "none"]
+    """Of which seeds checkpoints are kept; first: of the cell's first seed, so that the cell can still be played."""
+    above: int = 0
+    """Bytes. Checkpoints that are not larger are kept of every seed."""
+
+    def keeps(self, first: bool, size: float) -> bool:
+        """Whether a checkpoint of this many bytes is kept. first: whether it is that of the cell's first seed."""
+        return self.checkpoints == "all" or (self.checkpoints == "first" and first) or size <= self.above
 
 
 @dataclass(frozen=True)
@@ -150,7 +165,7 @@ class Suite:
 
     @property
     def whole(self) -> bool:
-        """Whether cells are trained for all their steps; else nothing is held against published numbers."""
+        """Whether cells are trained for all their steps; otherwise nothing is compared with published numbers."""
         return self.budget == 1
 
     @property
@@ -169,6 +184,11 @@ class Suite:
 def suite_names() -> tuple[str, ...]:
     """Suites in benchmarks/suites/."""
     return tuple(sorted(path.stem for path in _folder().glob("*.yaml")))
+
+
+def is_shipped(name: str) -> bool:
+    """Whether there is such a suite in benchmarks/suites/."""
+    return (_folder() / f"{name}.yaml").is_file()
 
 
 def load_suite(name: str) -> Suite:
@@ -194,7 +214,7 @@ def _own_suite(name: str) -> Suite:
     if not shipped.is_file():
         return _suite(path.absolute(), name)
     if not shipped.samefile(path):
-        raise UserError(f"suite {name}: that is the name of a suite of fp3o; give the file another")
+        raise UserError(f"suite {name}: fp3o has a suite of that name; rename the file")
     return load_suite(path.stem)
 
 
@@ -235,7 +255,7 @@ def _suite(path: Path, argument: str) -> Suite:
             raise UserError(f"suite {suite.name}: saving of {rule.cells!r} fits none of its cells")
     for name in raw.get("films", ()):
         if name not in ids and fnmatchcase(name, raw.get("only", "*")):
-            raise UserError(f"suite {suite.name}, films: {name} is none of its cells")
+            raise UserError(f"suite {suite.name}, films: {name} is not one of its cells")
     if any(values.get("backend") == "auto" for _, values in overrides):
         # It would depend on the machine's packages which runs count as missing.
         raise UserError(
@@ -246,7 +266,7 @@ def _suite(path: Path, argument: str) -> Suite:
 
 def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
     """The artefacts in the file's order, without those that have no cell left by `only`."""
-    catalogue()  # A mistake in tasks.yaml is none of the suite's.
+    catalogue()  # First, so that a mistake in tasks.yaml is not blamed on the suite.
     entries = raw["artefacts"]
     shown: dict[str, tuple[Cell, ...]] = {}
     for name, entry in entries.items():
@@ -283,7 +303,7 @@ def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
 
 @contextmanager
 def _named(place: str) -> Iterator[None]:
-    """UserErrors begin with the place in the suite's file where the mistake is."""
+    """Prefix UserErrors with the place in the suite's file."""
     try:
         yield
     except UserError as error:
@@ -297,11 +317,11 @@ def _baseline(raw: Mapping[str, Any], kind: str, cells: Sequence[Cell]) -> str:
     return name if kind == "table" and name in labels and len(labels) > 1 else ""
 
 
-def _read(path: Path, heirs: tuple[Path, ...] = ()) -> tuple[dict[str, Any], tuple[Path, ...]]:
+def _read(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str, Any], tuple[Path, ...]]:
     """The content of the file merged into that of the suite it extends: its own keys win, artefacts are joined by name,
     without those that it leaves out. Second, the plug-ins of both.
 
-    heirs: suites that extend this one, to notice a circle.
+    extended_by: suites that extend this one, to detect cycles.
     """
     raw = read_yaml(path)
     _validate(raw, path)
@@ -316,9 +336,9 @@ def _read(path: Path, heirs: tuple[Path, ...] = ()) -> tuple[dict[str, Any], tup
     if found is None or not found.is_file():
         allowed = (*suite_names(), "the path of a .yaml file")
         raise unknown("suite", base, allowed, f"suite {path.stem}, extends")
-    if found.resolve() in (path.resolve(), *heirs):
-        raise UserError(f"suite {path.stem}: extends {base}, which extends it in turn")
-    whole, more = _read(found, (path.resolve(), *heirs))
+    if found.resolve() in (path.resolve(), *extended_by):
+        raise UserError(f"suite {path.stem}: extends {base}, which extends it in turn: a cycle")
+    whole, more = _read(found, (path.resolve(), *extended_by))
     _require(path, left_out, whole["artefacts"])
     artefacts = {**whole["artefacts"], **raw.get("artefacts", {})}
     joined = {**whole, **raw, "artefacts": {k: v for k, v in artefacts.items() if v is not None}}
@@ -358,7 +378,7 @@ def _grid(algorithm: str, grid: Mapping[str, Sequence[Scalar]]) -> list[str]:
         point = {name: shown(value) for name, value in zip(grid, values, strict=True)}
         label = "-".join([algorithm, *(f"{name}-{text}" for name, text in point.items())])
         if point and variant_settings(*label.split("-", 1)) != {**named, **point}:
-            raise UserError(f"grid of {algorithm}: {label} is no name of a cell; allowed: `fp3o list settings`")
+            raise UserError(f"grid of {algorithm}: {label} is not the name of a cell; allowed: `fp3o list settings`")
         labels.append(label)
     return labels
 

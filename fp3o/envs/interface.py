@@ -61,6 +61,10 @@ class EnvSpec:
     """Whether the engine appends the one-hot agent number to observations."""
     standardised: bool = False
     """Whether the engine standardises each observation, the agent number included, by its own mean and deviation."""
+    observation_shape: tuple[int, ...] = ()
+    """Of images, or tables of entities, that observations begin with, flattened; (): they are rows of numbers."""
+    state_shape: tuple[int, ...] = ()
+    """Likewise of states."""
     exact_resume: bool = True
     """False where the simulator cannot save its state (worker processes, the real StarCraft II)."""
     metrics: tuple[str, ...] = ()

@@ -70,7 +70,7 @@ class GpuPolicy(Policy):
         each, action, real = (replicas, slots, self.agents), actor.action, torch.get_default_dtype()
         inputs = {
             "time": ((1,), torch.int64),
-            "observation": ((*each, actor.observation_size), real),
+            "observation": ((*each, actor.trunk.inputs), real),
             "keep": ((replicas, slots), real),
             "noise": ((*each, action.width), real),
         }
@@ -90,7 +90,7 @@ class GpuPolicy(Policy):
         self.shown = {name: _flat(self._inputs.arrays[name]) for name in ("observation", "available") if name in inputs}
 
     def allocate_history(self, steps: int, pinned: bool, state_size: int | None = None) -> dict[str, Tensor]:
-        each, size, real = (self.replicas, self.slots, self.agents), self.actor.hidden_size, torch.get_default_dtype()
+        each, size, real = (self.replicas, self.slots, self.agents), self.actor.trunk.memory, torch.get_default_dtype()
         if self.hidden is not None:
             self.history = torch.zeros(self.replicas, steps, *each[1:], size, device=self.device)
         sources = [self._inputs]

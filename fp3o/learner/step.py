@@ -135,6 +135,8 @@ class Stepper:
     ) -> None:
         """own: initial values of the algorithm's own state."""
         self.actor, self.critic, self.settings, self.device = actor, critic, settings, device
+        # Held here so that they are inputs of compiled programs, as all tensors of this object are.
+        self.actor_buffers, self.critic_buffers = (network.trunk.buffers(device) for network in (actor, critic))
         sharing = actor.sharing
         replicas = initial.trunk.shape[0]
         self.state = LearnerState.fresh(initial, sharing.trunks, device, own)
@@ -217,7 +219,8 @@ class Stepper:
         sample, epsilon = unpack(turn.samples, rows), members.clip_range[:, :, None, None]
         observation, available = pick(rollout.observation, rows), pick_available(rollout.available, rows)
         hidden = pick_first(rollout.hidden_actor, rows)
-        distribution, _ = self.actor.distribution(self.actor.layers(actor), observation, available, hidden, sample.keep)
+        layers = self.actor.layers(actor | self.actor_buffers)
+        distribution, _ = self.actor.distribution(layers, observation, available, hidden, sample.keep)
         action = pick(rollout.action, rows)
         log_prob = self.actor.log_prob(distribution, action, members.used)
         log_ratio = log_prob - sample.log_prob
@@ -268,7 +271,8 @@ class Stepper:
             return zeros.sum(), zeros
         rollout, sample = turn.rollout, unpack(turn.samples, rows)
         hidden, state = pick_first(rollout.hidden_critic, rows), pick(rollout.state, rows)
-        predicted, _ = self.critic.value(self.critic.layers(critic), state, hidden, sample.keep)
+        layers = self.critic.layers(critic | self.critic_buffers)
+        predicted, _ = self.critic.value(layers, state, hidden, sample.keep)
         target = (sample.returns - weights.mean[:, :, None, None]) / weights.std[:, :, None, None]
         epsilon = turn.members.varying.get("clip", self.settings.clip)
         error = value_loss(predicted, sample.value, target, epsilon, self.settings.huber_delta)

@@ -6,6 +6,7 @@ The same code for every algorithm, every kind of sharing and any number of seeds
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -25,6 +26,7 @@ from fp3o.learner.state import Parameters, clone, overwrite
 from fp3o.learner.step import Stepper, Steps, StepStatistics, StepVariant, TurnAgents, TurnData, turn_agents
 from fp3o.networks.actor import Actor, Distribution
 from fp3o.networks.critic import Critic
+from fp3o.networks.module_trunk import Inputs, make_trunk
 from fp3o.networks.sharing import Sharing
 
 # Rows per agent in forward passes without gradient. A constant, so that results do not depend on a machine's memory.
@@ -33,11 +35,12 @@ EVALUATION_ROWS = 4000
 
 def networks(spec: EnvSpec, sharing: Sharing, algorithm: str, settings: Settings) -> tuple[Actor, Critic]:
     """Shapes and functions of a cell's actors and critics."""
-    critic_input = ALGORITHMS[algorithm].critic_input
-    size = spec.state_size if critic_input == "state" else spec.observation_size
-    width, recurrent = settings.hidden_size, settings.recurrent
-    actor = Actor(spec.observation_size, spec.action, width, recurrent, settings.gaussian_std, sharing)
-    return actor, Critic(size, width, recurrent, sharing)
+    choices = spec.action.parameters if spec.action.kind == "categorical" else 0
+    observation = Inputs(spec.observation_size, spec.observation_shape, choices)
+    sees_state = ALGORITHMS[algorithm].critic_input == "state"
+    state = Inputs(spec.state_size, spec.state_shape) if sees_state else replace(observation, choices=0)
+    actor = Actor(make_trunk(observation, settings, "actor"), spec.action, settings.gaussian_std, sharing)
+    return actor, Critic(make_trunk(state, settings, "critic"), sharing)
 
 
 def initialise(actor: Actor, critic: Critic, seeds: Sequence[int]) -> Parameters:

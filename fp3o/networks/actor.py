@@ -15,16 +15,8 @@ from torch import Tensor
 from fp3o.envs.interface import ActionSpec
 from fp3o.networks.products import sigmoid
 from fp3o.networks.sharing import Sharing
-from fp3o.networks.stacked import (
-    ParameterLayout,
-    constant,
-    folded,
-    head,
-    head_shapes,
-    select,
-    trunk,
-    trunk_shapes,
-)
+from fp3o.networks.stacked import ParameterLayout, constant, dense_shapes, head, select
+from fp3o.networks.trunk import Trunk
 
 HEAD_GAIN = 0.01  # of the orthogonal initialisation of heads (paper: gain)
 STD_SCALE = 0.5  # the release's setting `std_y_coef`; its `std_x_coef` is 1
@@ -51,10 +43,8 @@ class Distribution(NamedTuple):
 class Actor:
     """Shapes and functions of the actors; parameters are passed in, as two flat buffers [R, owners, size]."""
 
-    observation_size: int
+    trunk: Trunk
     action: ActionSpec
-    hidden_size: int
-    recurrent: bool
     gaussian_std: Literal["sigmoid", "exp"]
     sharing: Sharing
 
@@ -62,14 +52,13 @@ class Actor:
     head_layout: ParameterLayout = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        shapes = head_shapes("head", self.hidden_size, self.action.parameters, HEAD_GAIN)
+        shapes = dense_shapes("head", self.trunk.width, self.action.parameters, HEAD_GAIN)
         if self.action.kind == "gaussian":
             # Initial ψ: 1 in the release (σ₀ = 0.5·sigmoid(1) = 0.366), 0 in on-policy (σ₀ = 1).
             start = {"sigmoid": 1.0, "exp": 0.0}[self.gaussian_std]
             shapes["head.log_std"] = ((self.action.width,), constant(start))
         object.__setattr__(self, "head_layout", ParameterLayout(shapes))
-        trunk = ParameterLayout(trunk_shapes(self.observation_size, self.hidden_size, self.recurrent))
-        object.__setattr__(self, "trunk_layout", trunk)
+        object.__setattr__(self, "trunk_layout", ParameterLayout(self.trunk.shapes()))
 
     def initialise(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Initial parameters of one replica: trunks [owners, size], then heads [owners, size]."""
@@ -82,9 +71,9 @@ class Actor:
         return self.trunk_layout.views(trunk) | self.head_layout.views(head)
 
     def layers(self, p: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Weights derived from the parameters (`folded`) and σ, computed once per change of them."""
+        """Weights derived from the parameters (`Trunk.layers`) and σ, computed once per change of them."""
         sigma = {"std": self.std(p["head.log_std"])} if self.action.kind == "gaussian" else {}
-        return folded(p, "head.{}") | sigma
+        return self.trunk.layers(p, "head") | sigma
 
     def distribution(
         self,
@@ -94,11 +83,12 @@ class Actor:
         hidden: Tensor | None,
         keep: Tensor | None,
     ) -> tuple[Distribution, Tensor | None]:
-        """π(·|o) for observations [R, K, C, L, O], and the GRU state after the last step.
+        """π(·|o) for observations [R, K, C, L, O], and the memory after the last step.
 
-        available [R, K, C, L, D] bool: legal choices. hidden and keep as for `trunk`.
+        available [R, K, C, L, D] bool: legal choices. hidden and keep as for `Trunk.features`.
         """
-        features, hidden = trunk(layers, observation, hidden, keep)
+        features, states = self.trunk.features(layers, observation, hidden, keep, available)
+        hidden = None if states is None else states[:, :, :, -1]
         outputs = head(layers, "head", features, self.action.parameters)
         if self.action.kind == "gaussian":
             return Distribution(outputs, layers["std"].expand_as(outputs)), hidden

@@ -9,23 +9,21 @@ import torch
 from torch import Tensor
 
 from fp3o.networks.sharing import Sharing
-from fp3o.networks.stacked import ParameterLayout, folded, head, head_shapes, select, standardised, trunk, trunk_shapes
+from fp3o.networks.stacked import ParameterLayout, dense_shapes, head, select, standardised
+from fp3o.networks.trunk import Trunk
 
 
 @dataclass(frozen=True)
 class Critic:
     """Shapes and functions of the critics; parameters are passed in, as one flat buffer [R, trunk owners, size]."""
 
-    state_size: int
-    hidden_size: int
-    recurrent: bool
+    trunk: Trunk
     sharing: Sharing
 
     layout: ParameterLayout = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        shapes = trunk_shapes(self.state_size, self.hidden_size, self.recurrent)
-        layout = ParameterLayout(shapes | head_shapes("v_out", self.hidden_size, 1, 1.0))
+        layout = ParameterLayout(self.trunk.shapes() | dense_shapes("v_out", self.trunk.width, 1, 1.0))
         object.__setattr__(self, "layout", layout)
 
     def initialise(self, generator: torch.Generator) -> Tensor:
@@ -37,21 +35,21 @@ class Critic:
         return self.layout.views(select(flat, owners))
 
     def layers(self, p: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Weights derived from the parameters (`folded`), computed once per change of them."""
-        return folded(p, "v_out.{}")
+        """Weights derived from the parameters (`Trunk.layers`), computed once per change of them."""
+        return self.trunk.layers(p, "v_out")
 
     def value(
         self, layers: dict[str, Tensor], state: Tensor, hidden: Tensor | None, keep: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """V in units of the normaliser, [R, K, C, L], of states [R, K, C, L, S]; and the GRU state after the last step.
+        """V in units of the normaliser, [R, K, C, L], of states [R, K, C, L, S]; and the memory after each step.
 
-        Arguments as for `trunk`.
+        Arguments as for `Trunk.features`.
         """
-        features, hidden = trunk(layers, state, hidden, keep)
-        return head(layers, "v_out", features, 1).squeeze(-1), hidden
+        features, states = self.trunk.features(layers, state, hidden, keep)
+        return head(layers, "v_out", features, 1).squeeze(-1), states
 
     def value_of_state(self, layers: dict[str, Tensor], hidden: Tensor) -> Tensor:
-        """Normalised values [R, K, C, L] from GRU states [R, K, C, L, H] after the steps in question."""
+        """Of a `StandardTrunk`: normalised values [R, K, C, L] from GRU states [R, K, C, L, H] after the steps."""
         return head(layers, "v_out", standardised(hidden), 1).squeeze(-1)
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fp3o.errors import as_command
 from fp3o.statistics import cost
-from fp3o.statistics.suites import as_command, load, parser, write
+from fp3o.statistics.suites import load, parser, write
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -20,8 +20,7 @@ from fp3o.report.curve import Chart, chart, curves_of
 from fp3o.statistics.compare import sentence
 from fp3o.statistics.cost import Cost
 from fp3o.statistics.orders import AS_IT_IS, variants_of
-from fp3o.statistics.paper_map import TABLES_AND_FIGURES
-from fp3o.statistics.published import cell_title, row_title
+from fp3o.statistics.published import cell_title, paper, row_title
 from fp3o.statistics.scorecard import scorecard
 from fp3o.statistics.scores import CellRuns, battles_by, scoring_of
 from fp3o.statistics.suites import SuiteRuns
@@ -153,7 +152,7 @@ def pages(
         "figures": pictures,
         "empty": [a.name for a in data.suite.artefacts if a.kind == "figure" and a.name not in shown],
         "sections": {artefact.paper: artefact.name for artefact in data.suite.artefacts if artefact.name in shown},
-        "paper_titles": TABLES_AND_FIGURES | {"ours": "a check of ours"},
+        "paper_titles": paper()["items"] | {"ours": "a check of ours"},
         "curves": curves,
         "seeds": sorted({seed for found in curves.values() for seed in found["seeds"]}, key=int),
         "library": Markup("\n".join(Resources(mode="inline", components=["bokeh", "bokeh-api"]).js_raw)),

@@ -20,11 +20,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fp3o import config
 from fp3o.config import SHARINGS, Cell, algorithm_title
+from fp3o.errors import as_command
 from fp3o.report.conclusions import by_verdict, conclusions, counted, listed, named
 from fp3o.statistics.intervals import Summary, equivalent, welch
 from fp3o.statistics.margins import margin_of
 from fp3o.statistics.published import bounds, row_title, task_title
-from fp3o.statistics.suites import as_command
 
 BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 PAGES = ("README.md", "docs/index.md", "docs/deviations.md")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +9,11 @@ from typing import Any, NamedTuple
 from fp3o.config import Cell, Suite, algorithm_title
 from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
-from fp3o.statistics.orders import HEADER, NOTES, comparisons, rows_of
+from fp3o.statistics.orders import comparisons
+from fp3o.statistics.orders import table as orders_table
 from fp3o.statistics.own_metrics import mean_of, metric_names
-from fp3o.statistics.paper_map import TABLES_AND_FIGURES
+from fp3o.statistics.published import item_title
+from fp3o.statistics.robustness import ordered, read
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
 from fp3o.statistics.suites import SuiteRuns
 from fp3o.statistics.tables.digits import decimals, fixed
@@ -101,37 +102,30 @@ def _with_interval(found: Mapping[str, Any]) -> str:
 
 def costs(suite: Suite, found: Sequence[Cost]) -> tuple[Sheet, Sheet]:
     """Time and memory beside the paper's: the cells that were measured, and the others."""
-    header, rows, note = cost_table(cells_of(suite), found)
+    header, rows, notes = cost_table(cells_of(suite), found)
     known = {one.cell for one in found}
     measured, others = ([row for row in rows if (row[0] in known) is wanted] for wanted in (True, False))
-    return Sheet(header, measured, note=note), Sheet(header, others)
+    return Sheet(header, measured, note=" ".join(notes)), Sheet(header, others)
 
 
 def orders(data: SuiteRuns) -> list[Sheet]:
     """In how many variants of the environment each order of two algorithms holds."""
-    return [
-        Sheet(HEADER, rows_of(comparisons(data, artefact)), 2, artefact.caption, " ".join(NOTES), artefact.name)
-        for artefact in data.suite.artefacts
-        if artefact.kind == "orders"
-    ]
+    found = []
+    for artefact in data.suite.artefacts:
+        if artefact.kind == "orders":
+            header, rows, notes = orders_table(comparisons(data, artefact))
+            found.append(Sheet(header, rows, 2, artefact.caption, " ".join(notes), artefact.name))
+    return found
 
 
 def robustness(path: Path) -> Sheet | None:
     """Every verdict under other choices of the analysis, the least robust first; None where that was not worked out."""
     if not path.is_file():
         return None
-    with path.open(newline="") as file:
-        found = list(csv.DictReader(file))
-    rows = []
-    for row in sorted(found, key=lambda row: (row["kind"] != "claim", float(row["share"]), row["name"])):
-        verdicts = {name: text for name, text in row.items() if name not in ("kind", "name", "usual", "share") and text}
-        others: dict[str, list[str]] = {}
-        for name, verdict in verdicts.items():
-            if verdict != row["usual"]:
-                others.setdefault(verdict, []).append(name)
-        flips = "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in others.items())
-        held = len(verdicts) - sum(map(len, others.values()))
-        rows.append([row["kind"], row["name"], row["usual"], f"{held} of {len(verdicts)}", flips or "–"])
+    rows = [
+        [row.kind, row.name, row.usual, f"{row.holds} of {len(row.others)}", row.flip_text or "–"]
+        for row in ordered(read(path))
+    ]
     header = ["", "Verdict on", "Verdict", "Holds under", "Other verdicts, and the choices that give them"]
     return Sheet(header, rows, len(header))
 
@@ -146,9 +140,10 @@ def stated(suite: Suite) -> list[Sheet]:
             sheet = facts.build(artefact)
             count = len(sheet.departures)
             title = f"{artefact.caption} (departures from the paper: {count})" if count else artefact.caption
-            rows = [[value.text for value in row] for row in sheet.rows]
             note = " ".join(sheet.notes)
-            found.append(Sheet(sheet.header, rows, len(sheet.header), title, note, artefact.name, facts.MARK))
+            found.append(
+                Sheet(sheet.header, sheet.shown.rows, len(sheet.header), title, note, artefact.name, facts.MARK)
+            )
     return found
 
 
@@ -194,8 +189,7 @@ def comparison(entry: Entry) -> Iterator[tuple[str, str]]:
     assert found is not None
     low, high, coverage = found.prediction
     yield "ours", f"{fixed(found.ours.centre)} ± {fixed(found.ours.spread)} ({entry.count})"
-    label = found.published.label
-    yield "published", f"{found.published.text} ({TABLES_AND_FIGURES.get(label, label)})"
+    yield "published", f"{found.published.text} ({item_title(found.published.label)})"
     yield "difference", f"{fixed(found.difference)}, 95 % interval {fixed(found.low)} … {fixed(found.high)}"
     yield "in published spreads", fixed(found.standardised, 2) or "–"
     yield "p after correction", f"{found.p:.4f}"

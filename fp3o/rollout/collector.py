@@ -20,7 +20,7 @@ from fp3o.learner.randomness import generator
 from fp3o.learner.update import Learner
 from fp3o.networks.actor import Distribution
 from fp3o.rollout.policy import MakePolicy, Policy, noise_of, playable
-from fp3o.rollout.values import Replayed, Scan, Values
+from fp3o.rollout.values import Replayed, Values, make_scan
 
 
 class Collected(NamedTuple):
@@ -48,11 +48,9 @@ class Collector:
         self.env, self.learner, self.settings = env, learner, settings
         self.replicas, self.slots = learner.replicas, settings.rollout_threads
         self.policy = policy(learner.actor, self.replicas, self.slots)
-        self._scan: Scan | None = None
-        if settings.recurrent:
-            steps = settings.rollout_length
-            self._scan = Scan(learner.critic, self.replicas, steps, self.slots, learner.device, replayed)
-        spec, action, hidden = env.spec, env.spec.action, settings.hidden_size
+        steps, critic = settings.rollout_length, learner.critic
+        self._scan = make_scan(critic, self.replicas, steps, self.slots, learner.device, replayed)
+        spec, action = env.spec, env.spec.action
         self._sees_state = learner.critic_input == "state"
         shape = (self.replicas, settings.rollout_length, self.slots)
         agents = (*shape, spec.agents)
@@ -83,8 +81,8 @@ class Collector:
         self._frames = {name: x.numpy().swapaxes(0, 1) for name, x in self._buffers.items()}
         self.keep = np.zeros((self.replicas, self.slots), np.float32)  # 0: the step to come starts an episode
         self._all_continue = np.ones_like(self.keep)
-        critic_hidden = (self.replicas, spec.agents, self.slots, hidden)
-        self.critic_hidden = torch.zeros(critic_hidden, device=learner.device) if settings.recurrent else None
+        critic_hidden = (self.replicas, spec.agents, self.slots, critic.trunk.memory)
+        self.critic_hidden = torch.zeros(critic_hidden, device=learner.device) if critic.trunk.memory else None
 
     @torch.no_grad()
     def collect(self, seeds: Sequence[int], iteration: int) -> Collected:

@@ -20,6 +20,7 @@ from fp3o.fields import restored
 from fp3o.learner.randomness import generator
 from fp3o.learner.update import networks
 from fp3o.networks.actor import Actor
+from fp3o.networks.critic import Critic, Normaliser
 from fp3o.networks.sharing import sharing
 from fp3o.rollout.policy import MakePolicy, Policy, noise_of, playable
 from fp3o.runs import checkpoint, records
@@ -148,6 +149,11 @@ class Trained(NamedTuple):
     trunks: torch.Tensor
     """Parameters [1, owners, size]."""
     heads: torch.Tensor
+    critic: Critic
+    critics: torch.Tensor
+    """Likewise of the critics."""
+    value_units: tuple[torch.Tensor, torch.Tensor]
+    """Mean and std [owners] that turn the critics' outputs into returns."""
 
 
 def trained(folder: Path, weights: Path | None = None) -> Trained:
@@ -167,6 +173,10 @@ def trained(folder: Path, weights: Path | None = None) -> Trained:
     probe = make(cell.domain, cell.task, 1, auto_reset=False, options=options)
     spec = probe.spec
     probe.close()
-    actor, _ = networks(spec, sharing(cell.sharing, spec.agent_types), cell.algorithm, settings)
-    trunks, heads = (torch.as_tensor(tensors[name])[None] for name in ("actor.trunk", "actor.head"))
-    return Trained(cell, options, spec, actor, trunks, heads)
+    actor, critic = networks(spec, sharing(cell.sharing, spec.agent_types), cell.algorithm, settings)
+    found = {name: torch.as_tensor(x)[None] for name, x in tensors.items()}
+    mean, std = Normaliser(*(found[f"normaliser.{name}"][0] for name in Normaliser._fields)).statistics()
+    units = (mean, std) if settings.value_normalisation else (torch.zeros_like(mean), torch.ones_like(std))
+    return Trained(
+        cell, options, spec, actor, found["actor.trunk"], found["actor.head"], critic, found["critic"], units
+    )

@@ -27,8 +27,8 @@ class Policy:
         self.shown: dict[str, NDArray[Any]] = {}
         """Arrays [R·N, A, …] from which it takes what agents see, by the names of a `Snapshot`; snapshots in other
         arrays are copied there. Empty: it reads snapshots where they are."""
-        shape = (replicas, self.agents, slots, actor.hidden_size)
-        self.hidden = torch.zeros(shape, device=self.device) if actor.recurrent else None
+        shape = (replicas, self.agents, slots, actor.trunk.memory)
+        self.hidden = torch.zeros(shape, device=self.device) if actor.trunk.memory else None
         self.history: Tensor | None = None
         self._frames: NDArray[Any] | None = None
         self._found: tuple[NDArray[Any], NDArray[Any]] | None = None
@@ -47,7 +47,7 @@ class Policy:
         """From now on record the GRU state before each step of a rollout, in `history` [R, T, N, A, H]. Returns what
         else it records, [R, T, N, A, …] by name: of what agents see, and states of this size."""
         if self.hidden is not None:
-            shape = (self.replicas, steps, self.slots, self.agents, self.actor.hidden_size)
+            shape = (self.replicas, steps, self.slots, self.agents, self.actor.trunk.memory)
             self.history = torch.zeros(shape, pin_memory=pinned)
             self._frames = self.history.numpy().swapaxes(0, 1)
         return {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from fp3o.learner.update import EVALUATION_ROWS, Learner
 from fp3o.networks.critic import Critic
 from fp3o.networks.recurrent import scan
-from fp3o.networks.stacked import gate_inputs
+from fp3o.networks.trunk import StandardTrunk
 
 Replayed = Callable[[Callable[[], None]], Callable[[], object]]
 # Numbers of a replica's rollout from which critics with GRUs compute at once; several times as many are in memory
@@ -23,8 +24,8 @@ PIECE = 1 << 24
 class Values:
     """Computes critic outputs, in units of the value normaliser, for a whole rollout."""
 
-    def __init__(self, learner: Learner, scan: Scan | None) -> None:
-        """scan: for critics with GRUs."""
+    def __init__(self, learner: Learner, scan: Scanning | None) -> None:
+        """scan: for critics with a memory."""
         flat, rows = learner.stepper.parameters.critic.detach(), learner.sharing.trunk
         identity = rows == tuple(range(len(rows)))
         owners = None if identity else torch.tensor(rows, device=flat.device).expand(len(flat), -1)
@@ -73,6 +74,44 @@ class Scanned(NamedTuple):
     hidden: Tensor  # [R, A, N, H] after the last step
 
 
+Scanning: TypeAlias = Callable[[dict[str, Tensor], Tensor, Tensor, Tensor, Tensor, Tensor], Scanned]
+
+
+def make_scan(
+    critic: Critic, replicas: int, steps: int, slots: int, device: torch.device, replayed: Replayed
+) -> Scanning | None:
+    """Runs critics along rollouts of these sizes; None where they have no memory. replayed: as for `Scan`."""
+    if not critic.trunk.memory:
+        return None
+    if isinstance(critic.trunk, StandardTrunk):
+        return Scan(critic, critic.trunk, replicas, steps, slots, device, replayed)
+    return functools.partial(scan_by_steps, critic)
+
+
+def scan_by_steps(
+    critic: Critic,
+    layers: dict[str, Tensor],
+    state: Tensor,
+    keep: Tensor,
+    last: Tensor,
+    keep_last: Tensor,
+    hidden: Tensor,
+) -> Scanned:
+    """What `Scan` computes, for any critic; arguments as of its call."""
+    times, agents = state.shape[1], state.shape[3]
+    every = torch.cat((state, last[:, None]), 1).permute(0, 3, 2, 1, 4)  # [R, A, N, T + 1, S]
+    mask = torch.cat((keep, keep_last[:, None]), 1).transpose(1, 2)[:, None].expand(-1, agents, -1, -1)
+    value, states = critic.value(layers, every, hidden, mask)
+    assert states is not None
+    before = torch.cat((hidden[:, :, :, None], states[:, :, :, : times - 1]), 3)
+    return Scanned(
+        value[..., :times].permute(0, 3, 2, 1).contiguous(),
+        value[..., times].transpose(1, 2).contiguous(),
+        before.permute(0, 3, 2, 1, 4).contiguous(),
+        states[:, :, :, times - 1].clone(),
+    )
+
+
 class Scan:
     """Runs a critic with a GRU along a rollout of T steps. What does not depend on the GRU's state is computed for all
     steps at once, the state step by step."""
@@ -80,6 +119,7 @@ class Scan:
     def __init__(
         self,
         critic: Critic,
+        trunk: StandardTrunk,
         replicas: int,
         steps: int,
         slots: int,
@@ -87,8 +127,8 @@ class Scan:
         replayed: Replayed = lambda run: run,
     ) -> None:
         """replayed: gives a faster form of a function that computes from fixed addresses to fixed addresses."""
-        self.critic, self.steps, self._replayed = critic, steps, replayed
-        agents, width = critic.sharing.agents, critic.hidden_size
+        self.critic, self.trunk, self.steps, self._replayed = critic, trunk, steps, replayed
+        agents, width = critic.sharing.agents, trunk.width
         owners = 1 if critic.sharing.trunks == 1 else agents  # networks side by side, as `select` gives them
         self._folded = (replicas, owners, agents // owners, slots)
         rows = (replicas, owners, agents // owners * slots)
@@ -145,7 +185,7 @@ class Scan:
         """The GRU gates' contributions from inputs [R, t, N, A, S], as [t, R, P, A/P, N, 3H]."""
         replicas, owners, each, slots = self._folded
         rows = state.permute(0, 3, 1, 2, 4).reshape(replicas, owners, -1, state.shape[-1])
-        gates = gate_inputs(layers, rows).view(replicas, owners, each, state.shape[1], slots, -1)
+        gates = self.trunk.gate_inputs(layers, rows).view(replicas, owners, each, state.shape[1], slots, -1)
         return gates.permute(3, 0, 1, 2, 4, 5)
 
     @torch.no_grad()

@@ -17,7 +17,6 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fp3o.config import Plan, parse_seeds
@@ -138,9 +137,7 @@ class RunFolder:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if self.seeds and not self.resume_path.exists():
             # Stopped before anything was saved, or everything is published: nothing here is needed.
             shutil.rmtree(self.block, ignore_errors=True)
@@ -148,9 +145,9 @@ class RunFolder:
         # A run that was refused (UserError) leaves no folder behind, not even the roots.
         runs, scratch = self._there if isinstance(error, UserError) else (self._runs_root, self._scratch_root)
         for seed in self.seeds:
-            _drop_empty(self.scratch(seed), scratch)
-            _drop_empty(self.output(seed).parent, runs)
-        _drop_empty(scratch_directory(self._scratch_root, self.plan, self.requested).parent, scratch)
+            drop_empty(self.scratch(seed), scratch)
+            drop_empty(self.output(seed).parent, runs)
+        drop_empty(scratch_directory(self._scratch_root, self.plan, self.requested).parent, scratch)
 
     def tidy(self) -> None:
         """For a finished block: remove scratch files that its process was killed before removing."""
@@ -233,7 +230,7 @@ def locked(folder: Path, cell: str, seeds: Iterable[int]) -> Iterator[None]:
         for lock in held:
             lock.release()
         if there != folder:
-            _drop_empty(folder, there)
+            drop_empty(folder, there)
 
 
 def make_folder(folder: Path) -> None:
@@ -255,7 +252,7 @@ def _existing(folder: Path) -> Path:
     return next((place for place in (folder, *folder.parents) if place.exists()), folder)
 
 
-def _drop_empty(folder: Path, root: Path) -> None:
+def drop_empty(folder: Path, root: Path) -> None:
     """Remove the folder and its parents below root, as far as they are empty."""
     with contextlib.suppress(OSError):
         while folder != root:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fp3o.config.catalogue import checkout
 from fp3o.config.resolve import Plan
 from fp3o.config.seeds import seeds_text
-from fp3o.config.suites import suite_names
+from fp3o.config.suites import is_shipped
 
 # Files of every finished run; run.json is written last. Some runs have final.csv too (see `verify.needed`).
 RUN_FILES = ("evaluations.csv", "iterations.csv", "checkpoint.safetensors", "run.json")
@@ -92,7 +92,7 @@ def suite_root(name: str) -> Path:
     A relative path where the current folder is the checkout: Snakemake knows files by such names.
     """
     folder = Path("results") / name
-    return _in_checkout(folder) if name in suite_names() else folder
+    return _in_checkout(folder) if is_shipped(name) else folder
 
 
 def own_root() -> Path:

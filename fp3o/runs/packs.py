@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from fp3o.errors import UserError, first_of
@@ -92,9 +91,7 @@ class Pack:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._tar.close()
 
     def content(self, item: Item, file: str) -> bytes:

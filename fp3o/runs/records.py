@@ -24,7 +24,9 @@ import jsonschema
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.catalogue import data_root
 from fp3o.config.metrics import PLACES
+from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError
 from fp3o.runs.atomic import disk_errors, write_atomically
 
@@ -205,12 +207,10 @@ def _read_columns(path: Path, columns: Sequence[str] | None) -> Columns:
         if len(row) != len(header):
             raise UserError(f"{path}, line {number}: {len(row)} fields; expected: {len(header)}")
     try:
-        table = {
-            name: np.array([float(row[place] or "nan") for row in rows], dtype=np.float64)
-            for place, name in enumerate(header)
-        }
+        numbers = np.array([float(field or "nan") for row in rows for field in row]).reshape(len(rows), len(header))
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error
+    table = dict(zip(header, np.ascontiguousarray(numbers.T), strict=True))
     if "won" in table and not np.isin(table["won"][~np.isnan(table["won"])], (0.0, 1.0)).all():
         raise UserError(f"{path}: column won holds other values than 0, 1 and nothing")
     return table
@@ -258,114 +258,10 @@ def _summary(source: str | None, env_steps: int | None, table: Columns) -> dict[
 
 # ----------------------------------------------------------------------------------------------------- run.json
 
-_NUMBER_OR_NULL = {"type": ["number", "null"]}
-_TEXT_MAP = {"type": "object", "additionalProperties": {"type": "string"}}
 
-
-def _closed(properties: dict[str, Any], optional: Sequence[str] = ()) -> dict[str, Any]:
-    """An object with exactly these properties."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [name for name in properties if name not in optional],
-        "additionalProperties": False,
-    }
-
-
-RUN_SCHEMA: dict[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "run.json: what was run, on what, and what came out. Only `volatile` may differ between repetitions.",
-    **_closed(
-        {
-            "schema": {"const": SCHEMA_VERSION},
-            "cell": {"type": "string", "pattern": "^[^/]+/[^/]+/[^/]+/[^/]+$"},
-            "digest": {"type": "string", "pattern": "^[0-9a-f]{10}$"},
-            "seed": {"type": "integer", "minimum": 0},
-            "status": {"enum": ["finished", "diverged", "stopped"]},
-            "stopped": _closed({"iteration": {"type": "integer", "minimum": 0}, "by": {"type": "string"}}),
-            "diverged": _closed(
-                {"iteration": {"type": "integer", "minimum": 0}, "quantity": {"type": "string", "minLength": 1}}
-            ),
-            "settings": {"type": "object", "minProperties": 1},
-            "options": {"type": "object"},
-            "plugins": _TEXT_MAP,
-            "protocol": {"type": "integer", "minimum": 0},
-            "revision": {"type": "integer", "minimum": 0},
-            "deviations": {"type": "array", "items": {"type": "string"}},
-            "environment": {"type": "object"},
-            "versions": _TEXT_MAP,
-            "git": {
-                "anyOf": [
-                    {"type": "null"},
-                    _closed(
-                        {"commit": {"type": "string", "pattern": "^[0-9a-f]{40,64}$"}, "dirty": {"type": "boolean"}}
-                    ),
-                ]
-            },
-            "path": _closed(
-                {
-                    "mode": {"enum": ["eager", "compiled", "graph"]},
-                    "torch": {"type": "string"},
-                    "threads": {"const": 1},  # in older files, whatever was used; see volatile
-                    "device": {"enum": ["cpu", "cuda"]},
-                    "acts_on": {"enum": ["cpu", "cuda", "cuda-compiled"]},
-                    "reason": {"type": "string"},
-                },
-                optional=("threads", "acts_on", "reason"),
-            ),
-            "exact_resume": {"type": "boolean"},
-            "sha256": {
-                "type": "object",
-                "required": [EVALUATIONS, ITERATIONS, CHECKPOINT],
-                "properties": {
-                    name: {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-                    for name in (EVALUATIONS, ITERATIONS, FINAL, CHECKPOINT)
-                },
-                "additionalProperties": False,
-            },
-            "score": _closed(
-                {
-                    "source": {"enum": [EVALUATIONS, FINAL, None]},
-                    "env_steps": {"type": ["integer", "null"], "minimum": 0},
-                    "episodes": {"type": "integer", "minimum": 0},
-                    "return": _NUMBER_OR_NULL,
-                    "return_per_agent": _NUMBER_OR_NULL,
-                    "win_rate": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
-                    "length": _NUMBER_OR_NULL,
-                    "metrics": {"type": "object", "minProperties": 1, "additionalProperties": _NUMBER_OR_NULL},
-                },
-                optional=("metrics",),
-            ),
-            "volatile": _closed(
-                {
-                    "seconds": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
-                    "resumes": {"type": "integer", "minimum": 0},
-                    "host": {"type": "string"},
-                    "memory_mib": {"type": "number", "minimum": 0},
-                    "peak_gpu_mib": {"type": ["number", "null"], "minimum": 0},
-                    "process_gpu_mib": {"type": "number", "minimum": 0},
-                    "threads": {"type": "integer", "minimum": 0},
-                    "lost_episodes": {"type": "integer", "minimum": 1},
-                    "started": {"type": "string"},
-                    "ended": {"type": "string"},
-                    "stacked_seeds": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
-                    "notes": {"type": "array", "items": {"type": "string"}},
-                },
-                optional=("notes", "process_gpu_mib", "threads", "lost_episodes"),
-            ),
-        },
-        optional=("diverged", "plugins", "stopped"),
-    ),
-    # `diverged` (iteration and quantity) is there if and only if the status is "diverged"; `stopped` likewise.
-    "allOf": [
-        {
-            "if": {"properties": {"status": {"const": status}}, "required": ["status"]},
-            "then": {"required": [status]},
-            "else": {"not": {"required": [status]}},
-        }
-        for status in ("diverged", "stopped")
-    ],
-}
+@functools.cache
+def _validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(read_yaml(data_root() / "workflow" / "schemas" / "run.schema.yaml"))
 
 
 def run_bytes(document: Mapping[str, Any]) -> bytes:
@@ -374,8 +270,8 @@ def run_bytes(document: Mapping[str, Any]) -> bytes:
 
 
 def check_run(document: Mapping[str, Any], where: str = RUN) -> None:
-    """UserError naming the first place where the document does not fit `RUN_SCHEMA`."""
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(RUN_SCHEMA).iter_errors(document))
+    """UserError naming the first place where the document does not fit workflow/schemas/run.schema.yaml."""
+    error = jsonschema.exceptions.best_match(_validator().iter_errors(document))
     if error is not None:
         place = "/".join(str(part) for part in error.absolute_path) or "top level"
         raise UserError(f"{where}, {place}: {_first_line(error.message)}")

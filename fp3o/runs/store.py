@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
+from fp3o.config.yaml_files import LOADER
 from fp3o.errors import UserError, first_of
 from fp3o.runs import layout
 from fp3o.runs.atomic import disk_errors, write_atomically
@@ -232,7 +233,7 @@ def in_conflict(text: str | bytes | None) -> bool:
 
 
 def _document(text: str | bytes | None) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load(text or "") or {"schema": "2.0", "stages": {}}
+    document: dict[str, Any] = yaml.load(text or "", Loader=LOADER) or {"schema": "2.0", "stages": {}}
     return document
 
 
@@ -335,7 +336,7 @@ def write_lock(files: Mapping[str, str], where: Setup, suite: str = PAPER) -> No
     """Make dvc.lock name exactly these files of a suite, with the stage's command as it is now."""
     called = TRACKED[suite]
     try:
-        command = str(yaml.safe_load(Path("dvc.yaml").read_bytes())["stages"][called]["cmd"])
+        command = str(yaml.load(Path("dvc.yaml").read_bytes(), Loader=LOADER)["stages"][called]["cmd"])
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         raise UserError(f"dvc.yaml has no usable stage `{called}`: {' '.join(str(error).split())}") from None
     sizes = [_size_of(md5, where) for md5 in files.values()]

@@ -54,6 +54,13 @@ def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[s
     return document
 
 
+def named_run(folder: Path, where: str) -> str:
+    """`<cell>/<digest>/seed-<k>` of the finished run in a folder; UserError if there is none. where: what named it."""
+    if not (folder / records.RUN).is_file():
+        raise UserError(f"{where} {folder} is no finished run: it has no {records.RUN}")
+    return RunId.of(read_verified(folder, files=())).path
+
+
 def copies(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """By folder, why a finished run must be a copy of another seed's: both have the same checkpoint or log.
 

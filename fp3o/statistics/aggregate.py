@@ -15,6 +15,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fp3o.statistics.intervals import Interval
+from fp3o.statistics.rank_tests import chance_interval
 
 Array = NDArray[Any]
 Tasks = Sequence[ArrayLike]
@@ -111,3 +112,45 @@ def _students(centre: float, parts: Sequence[tuple[float, int]], share: float) -
     freedom = share * variance**2 / sum(part**2 / degrees for part, degrees in parts)
     half = float(scipy.special.stdtrit(max(1.0, freedom), 0.975)) * math.sqrt(variance)
     return Interval(centre - half, centre + half, 0.95)
+
+
+# --- Entries of scorecard.json --------------------------------------------------------------------------------------
+
+METRICS = {
+    "interquartile_mean": interquartile_mean,
+    "mean": mean_of_tasks,
+    "median": median_of_tasks,
+    "optimality_gap": optimality_gap,
+}
+
+Rows = Sequence[Sequence[float]]
+"""The scores of one algorithm, row by row, one per seed."""
+
+
+def number(value: float | None) -> float | None:
+    """A number for the file: four decimals (more might differ between machines), None for infinity and NaN."""
+    return None if value is None or not math.isfinite(value) else round(value, 4) + 0.0
+
+
+def bounds(interval: Interval) -> list[float | None]:
+    return [number(interval.low), number(interval.high)]
+
+
+def pooled(rows: Rows, metrics: Sequence[str] = tuple(METRICS)) -> dict[str, dict[str, Any]]:
+    """By metric its value over all rows and the interval."""
+    found = {}
+    for name in metrics:
+        interval = (
+            interquartile_interval(rows)
+            if name == "interquartile_mean"
+            else mean_interval_of_tasks(METRICS[name], rows)
+        )
+        found[name] = {"value": number(float(METRICS[name](*rows))), "interval": bounds(interval)}
+    return found
+
+
+def improvement(one: Rows, other: Rows) -> dict[str, Any]:
+    """P(a seed of `one` scores higher than one of `other`), averaged over the rows, and the interval."""
+    chance = float(probability_of_improvement(*one, *other))
+    sizes = [(len(a), len(b)) for a, b in zip(one, other, strict=True)]
+    return {"value": number(chance), "interval": bounds(chance_interval(chance, sizes))}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import scipy
 
+from fp3o.statistics import published
 from fp3o.statistics.findings import (
     SHARINGS,
     UNTESTED,
@@ -31,19 +33,15 @@ from fp3o.statistics.findings import (
     together,
 )
 from fp3o.statistics.intervals import mean_interval, share_difference, summarise, wilson
-from fp3o.statistics.matching import MATCHING_TASKS, better_matching, matching_by_sharing, matching_rises
-from fp3o.statistics.scores import CellRuns, Run
+from fp3o.statistics.matching import matching_by_sharing, matching_by_task, matching_rises
+from fp3o.statistics.scores import Run
 from fp3o.statistics.spread import spread_ratio
 from fp3o.statistics.suites import SuiteRuns
 
-MAMUJOCO = ("reacher-2x1", "ant-2x4", "walker2d-2x3", "hopper-3x1", "halfcheetah-6x1", "swimmer-8x2")
-SMAC = ("bane_vs_bane", "2c_vs_64zg", "3s5z", "5m_vs_6m", "corridor", "6h_vs_8z")
-MORE_SMAC = (*SMAC, "10m_vs_11m", "3s5z_vs_3s6z")
 
-
-def best_of_four(data: SuiteRuns, domain: str, tasks: Sequence[str], published: str) -> Finding:
+def best_of_four(data: SuiteRuns, domain: str, published: str) -> Finding:
     """Whether FP3O scores higher than each of the three baselines; and in how many complete rows it is best."""
-    rows = [f"{domain}/{task}/{sharing}" for sharing in SHARINGS for task in tasks]
+    rows = [f"{domain}/{task}/{sharing}" for sharing in SHARINGS for task in tasks_of(domain)]
     parts = [
         better(data, [(f"{row}/fp3o", f"{row}/{other}") for row in rows], f"FP3O over {other.upper()}")
         for other in ("happo", "mappo", "ippo")
@@ -64,17 +62,6 @@ def best_of_four(data: SuiteRuns, domain: str, tasks: Sequence[str], published: 
 
 
 # --- Tests of one claim each --------------------------------------------------------------------------------------
-
-
-def happo_drops(data: SuiteRuns) -> Finding:
-    """Whether HAPPO scores higher without parameter sharing than with it, on SMAC and MAMuJoCo."""
-    tasks = [f"smac/{task}" for task in SMAC] + [f"mamujoco/{task}" for task in MAMUJOCO]
-    return together(
-        [
-            better(data, [(f"{t}/none/happo", f"{t}/{sharing}/happo") for t in tasks], f"none over {sharing}")
-            for sharing in ("full", "partial")
-        ]
-    )
 
 
 def stuck_seeds(data: SuiteRuns) -> Finding:
@@ -177,7 +164,7 @@ def calms_down(data: SuiteRuns) -> Finding:
 def best_without_full_sharing(data: SuiteRuns) -> Finding:
     """In how many tasks × algorithms of MAMuJoCo full sharing is not the best: binomial test against the 2 of 3 that
     chance gives. A tie with full sharing counts against the claim."""
-    places = [(task, label) for label in ("fp3o", "happo", "mappo", "ippo") for task in MAMUJOCO]
+    places = [(task, label) for label in ("fp3o", "happo", "mappo", "ippo") for task in tasks_of("mamujoco")]
     best = []
     for task, label in places:
         scores = [scores_of(data, f"mamujoco/{task}/{sharing}/{label}") for sharing in SHARINGS]
@@ -195,281 +182,63 @@ def best_without_full_sharing(data: SuiteRuns) -> Finding:
     return finding_of(text, len(best), len(places), effect, 2 * more, 2 * fewer)
 
 
-def strongest(data: SuiteRuns, domain: str, tasks: Sequence[str], sharing: str, label: str) -> Finding:
-    """Whether a baseline scores higher than each of the other two under this sharing."""
-    others = [other for other in ("happo", "mappo", "ippo") if other != label]
-    return together(
-        [
-            better(data, rows_of(label, other, [(domain, tasks)], [sharing]), f"{label.upper()} over {other.upper()}")
-            for other in others
-        ]
+TESTS: dict[str, Callable[..., Finding]] = {
+    test.__name__: test
+    for test in (
+        *(best_of_four, stuck_seeds, divergence_grows, divergence_is_excessive, calms_down),
+        *(best_without_full_sharing, matching_rises, matching_by_task, matching_by_sharing),
     )
+}
+COMPARISONS: dict[str, Callable[..., Finding]] = {"better": better, "same": same, "less_spread": less_spread}
 
 
-def rows_of(a: str, b: str, domains: Sequence[tuple[str, Sequence[str]]], sharings: Iterable[str]) -> list[Pair]:
-    """The cells of algorithms `a` and `b` in every row of the given tasks and sharings."""
-    return [
-        (f"{domain}/{task}/{sharing}/{a}", f"{domain}/{task}/{sharing}/{b}")
-        for domain, tasks in domains
-        for sharing in sharings
-        for task in tasks
+def tasks_of(name: str) -> tuple[str, ...]:
+    """The paper's tasks of a domain."""
+    return tuple(published.paper()["tasks"][name])
+
+
+@cache
+def every_claim() -> tuple[Claim, ...]:
+    """All but those on cost (cost.py)."""
+    entries = published.paper()["claims"]
+    return tuple(Claim(name, entry["text"], entry["source"], _test(entry)) for name, entry in entries.items())
+
+
+def _test(entry: Mapping[str, Any]) -> Callable[[SuiteRuns], Finding]:
+    if "test" in entry:
+        return partial(TESTS[entry["test"]], **entry.get("with", {}))
+    (kind,) = entry.keys() & COMPARISONS
+    parts = [
+        partial(COMPARISONS[kind], pairs=pairs_of(**{key: one.pop(key) for key in ("first", "second", "rows")}), **one)
+        for one in map(dict, entry[kind])
     ]
+    return parts[0] if len(parts) == 1 else lambda data: together([part(data) for part in parts])
 
 
-BOTH = (("mamujoco", MAMUJOCO), ("smac", SMAC))
-MPE = ("mpe", ("simple-reference", "simple-speaker-listener"))
-
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        "C1",
-        "FP3O is best of four on MAMuJoCo",
-        "table_MAMuJoCo_results",
-        lambda d: best_of_four(d, "mamujoco", MAMUJOCO, "15 of 18"),
-    ),
-    Claim(
-        "C2",
-        "FP3O is best of four on SMAC",
-        "table_SMAC_results",
-        lambda d: best_of_four(d, "smac", SMAC, "17 of 18"),
-    ),
-    Claim("C3", "HAPPO loses under full and partial sharing", "section_Performances_on_SMAC", happo_drops),
-    Claim(
-        "C4",
-        "Partial sharing hurts HAPPO more than full sharing",
-        "appendix_additional_exp",
-        lambda d: better(
-            d, [(f"{x}/{t}/full/happo", f"{x}/{t}/partial/happo") for x, ts in BOTH for t in ts], "full over partial"
-        ),
-    ),
-    Claim(
-        "C5",
-        "IPPO fails on Walker and Swimmer",
-        "table_MAMuJoCo_results",
-        lambda d: better(
-            d, rows_of("mappo", "ippo", [("mamujoco", ("walker2d-2x3", "swimmer-8x2"))], SHARINGS), "MAPPO over IPPO"
-        ),
-    ),
-    Claim(
-        "C6",
-        "Some MAPPO and HAPPO seeds stay at 0 on 6h_vs_8z under partial sharing, no FP3O seed does",
-        "fig_appendix_convergence_monitoring",
-        stuck_seeds,
-    ),
-    Claim("C7", "HAPPO's KL grows along the update order under full sharing", "fig_happo_kl", divergence_grows),
-    Claim("C8", "The matching degree rises with the rollout size", "fig_matching_degree", matching_rises),
-    Claim(
-        "C9",
-        "The dependent step adds to the independent step",
-        "fig_appendix_ablation",
-        lambda d: better(
-            d,
-            rows_of("fp3o", "fp3o-independent", [("mamujoco", ("hopper-3x1",)), ("smac", ("5m_vs_6m",))], SHARINGS),
-            "both steps over one",
-        ),
-    ),
-    Claim(
-        "C10",
-        "Average and random split perform alike (for our reading of the split)",
-        "fig_appendix_random_average",
-        lambda d: same(
-            d,
-            rows_of("fp3o-random-split", "fp3o", [("mamujoco", ("halfcheetah-6x1",)), ("smac", ("3s5z",))], ["full"]),
-        ),
-    ),
-    Claim(
-        "C11",
-        "Clipping alone performs like FP3O",
-        "table_appendix_approximation_analysis",
-        lambda d: same(
-            d,
-            [
-                *rows_of("fp3o-clipping-only", "fp3o", [("mamujoco", ("reacher-2x1", "hopper-3x1"))], ["none"]),
-                *rows_of("fp3o-clipping-only", "fp3o", [("smac", ("3s5z", "6h_vs_8z"))], ["full"]),
-            ],
-        ),
-    ),
-    Claim(
-        "C13",
-        "A2PO is worse than FP3O under full sharing, and blocks help it",
-        "fig_appendix_a2po_3s5z",
-        lambda d: together(
-            [
-                better(d, rows_of("fp3o", "a2po", [("smac", ("3s5z",))], ["full"]), "FP3O over A2PO"),
-                better(d, rows_of("a2po", "a2po-no-blocks", [("smac", ("3s5z",))], ["full"]), "blocks over none"),
-            ]
-        ),
-    ),
-    Claim(
-        "C14",
-        "CoPPO's training is less stable than FP3O's",
-        "fig_coppo",
-        lambda d: less_spread(d, rows_of("fp3o", "coppo", [("smac", MORE_SMAC)], ["full"]), 1.0, "FP3O varies less"),
-    ),
-    Claim(
-        "C15",
-        "Double clipping reduces FP3O's early fluctuations",
-        "fig_appendix_stability_test",
-        lambda d: less_spread(
-            d, rows_of("fp3o-double-clip", "fp3o", [("smac", ("3s5z",))], ["full"]), 0.25, "double clip varies less"
-        ),
-    ),
-    Claim(
-        "C16",
-        "FP3O's lead survives MAPPO with as many updates",
-        "ours",
-        lambda d: better(d, rows_of("fp3o", "mappo-10-epochs", BOTH, SHARINGS), "FP3O over MAPPO with 10 epochs"),
-    ),
-    Claim(
-        "C17",
-        "Training the heads at n times the learning rate, as the release does, matters under partial sharing",
-        "ours",
-        lambda d: better(
-            d,
-            rows_of("fp3o", "fp3o-head-lr-one", [("mamujoco", ("halfcheetah-6x1",)), ("smac", ("3s5z",))], ["partial"]),
-            "n·lr over lr",
-        ),
-    ),
-    Claim(
-        "C18",
-        "FP3O is best of four on MPE",
-        "table_appendix_MPE",
-        lambda d: together(
-            [
-                better(
-                    d,
-                    rows_of("fp3o", other, [MPE], ["full", "none"]),
-                    f"FP3O over {other.upper()}",
-                )
-                for other in ("happo", "mappo", "a2po")
-            ]
-        ),
-    ),
-    Claim(
-        "C19",
-        "FP3O leads MAPPO on MPE where both make as many updates: 8 + 7 epochs against 15",
-        "ours",
-        lambda d: better(d, rows_of("fp3o-8-7", "mappo", [MPE], ["full", "none"]), "FP3O over MAPPO"),
-    ),
-    # C12, C20 and C21 are on cost: cost.py.
-    Claim(
-        "C22",
-        "HAPPO is the strongest baseline on MAMuJoCo without parameter sharing",
-        "table_MAMuJoCo_results",
-        lambda d: strongest(d, "mamujoco", MAMUJOCO, "none", "happo"),
-    ),
-    Claim(
-        "C23",
-        "MAPPO is the strongest baseline on SMAC under full sharing",
-        "section_Performances_on_SMAC",
-        lambda d: strongest(d, "smac", SMAC, "full", "mappo"),
-    ),
-    Claim(
-        "C24",
-        "On MAMuJoCo most algorithms are best under partial or no sharing",
-        "table_MAMuJoCo_results",
-        best_without_full_sharing,
-    ),
-    Claim(
-        "C25",
-        "On SMAC MAPPO is best under full sharing",
-        "section_Performances_on_SMAC",
-        lambda d: together(
-            [
-                better(d, [(f"smac/{t}/full/mappo", f"smac/{t}/{sharing}/mappo") for t in SMAC], f"full over {sharing}")
-                for sharing in ("partial", "none")
-            ]
-        ),
-    ),
-    Claim(
-        "C26",
-        "The matching degree is higher on 2c_vs_64zg, whose agents are alike, than on Reacher",
-        "fig_matching_degree",
-        lambda d: better_matching(d, *MATCHING_TASKS, [(s, s) for s in SHARINGS], "2c_vs_64zg over Reacher"),
-    ),
-    Claim(
-        "C27",
-        "Parameter sharing raises the matching degree on 2c_vs_64zg and lowers it on Reacher",
-        "fig_matching_degree",
-        matching_by_sharing,
-    ),
-    Claim(
-        "C28",
-        "HAPPO and A2PO vary more over seeds than MAPPO under full sharing",
-        "fig_appendix_stability_test",
-        lambda d: together(
-            [
-                less_spread(
-                    d, rows_of("mappo", x, [("smac", ("3s5z",))], ["full"]), 1.0, f"MAPPO varies less than {x.upper()}"
-                )
-                for x in ("happo", "a2po")
-            ]
-        ),
-    ),
-    Claim(
-        "C29",
-        "FP3O ends with better results than CoPPO",
-        "fig_coppo",
-        lambda d: better(d, rows_of("fp3o", "coppo", [("smac", MORE_SMAC)], ["full"]), "FP3O over CoPPO"),
-    ),
-    Claim(
-        "C30",
-        "HAPPO's KL is excessive under full sharing",
-        "fig_happo_kl",
-        divergence_is_excessive,
-    ),
-    # C31 and C32 are on cost.
-    Claim(
-        "C33",
-        "FP3O's seeds differ in the early phase of training and less at its end",
-        "fig_appendix_stability_test",
-        calms_down,
-    ),
-    Claim(
-        "C34",
-        "MAPPO gains from twice the number of updates",
-        "ours",
-        lambda d: better(d, rows_of("mappo-10-epochs", "mappo", BOTH, SHARINGS), "MAPPO with 10 epochs over 5"),
-    ),
-    Claim(
-        "C35",
-        "FP3O leads MAPPO on MPE where both make as many updates: 15 + 15 epochs against 30",
-        "ours",
-        lambda d: better(d, rows_of("fp3o", "mappo-30-epochs", [MPE], ["full", "none"]), "FP3O over MAPPO"),
-    ),
-)
+def pairs_of(first: str, second: str, rows: Sequence[Mapping[str, Any]]) -> list[Pair]:
+    """The cells of two algorithms in every row of the given tasks and sharings."""
+    places = [
+        "/".join(filter(None, (row["domain"], task, sharing)))
+        for row in rows
+        for sharing in row.get("sharing", [""])
+        for task in row["tasks"]
+    ]
+    return [(f"{place}/{first}", f"{place}/{second}") for place in places]
 
 
-class Asked(Mapping[str, CellRuns]):
-    """Cells of a suite that remember which of them were asked for."""
-
-    def __init__(self, cells: Mapping[str, CellRuns]) -> None:
-        self._cells = cells
-        self.names: dict[str, None] = {}
-
-    def __getitem__(self, cell: str) -> CellRuns:
-        found = self._cells[cell]
-        self.names[cell] = None
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._cells)
-
-    def __len__(self) -> int:
-        return len(self._cells)
-
-    def __contains__(self, cell: object) -> bool:
-        return cell in self._cells
+def watch(claim: Claim, data: SuiteRuns) -> tuple[Finding, tuple[str, ...]]:
+    """What our runs say about a claim by itself, and which cells its test asked for."""
+    watched, cells = data.seen(data.cells.__getitem__)
+    return claim.test(watched), tuple(cells.found)
 
 
 def examine(claim: Claim, data: SuiteRuns) -> Finding:
     """What our runs say about a claim by itself, and which cells that rests on."""
-    watched = copy.copy(data)
-    watched.cells = asked = Asked(data.cells)
-    finding = claim.test(watched)
-    return finding._replace(cells=tuple(name for name in asked.names if data.cells[name].runs))
+    finding, asked = watch(claim, data)
+    return finding._replace(cells=tuple(name for name in asked if data.cells[name].runs))
 
 
 def ledger(data: SuiteRuns) -> list[tuple[Claim, Finding]]:
     """Every claim with the finding on our runs, corrected for the number of claims."""
-    alone = [examine(claim, data) for claim in CLAIMS]
-    return list(zip(CLAIMS, correct(alone, data.choices.family), strict=True))
+    alone = [examine(claim, data) for claim in every_claim()]
+    return list(zip(every_claim(), correct(alone, data.choices.family), strict=True))

@@ -18,12 +18,11 @@ import numpy as np
 
 from fp3o import config
 from fp3o.config import Cell, Suite
-from fp3o.errors import UserError
+from fp3o.errors import UserError, as_command
 from fp3o.statistics import published
 from fp3o.statistics.findings import Claim, ClaimVerdict, Finding
-from fp3o.statistics.intervals import Interval
-from fp3o.statistics.suites import as_command, csv_text, write
-from fp3o.statistics.tables import text_tables
+from fp3o.statistics.suites import csv_text
+from fp3o.statistics.tables.text_tables import TextTable
 
 TIMES = ("rollout_s", "rollout_low", "rollout_high", "update_s", "update_low", "update_high")
 MEMORY = ("peak_gpu_mib", "process_gpu_mib", "memory_mib")
@@ -34,27 +33,28 @@ COLUMNS = (
 )
 
 
+class Estimate(NamedTuple):
+    """A number and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def plus(self, shift: float) -> Estimate:
+        return Estimate(*(number + shift for number in self))
+
+    def over(self, other: Estimate) -> Estimate:
+        """The ratio of two times, taken as independent; its interval by logarithms."""
+        half = math.hypot((self.high - self.value) / self.value, (other.high - other.value) / other.value)
+        ratio = self.value / other.value
+        return Estimate(ratio, ratio * math.exp(-half), ratio * math.exp(half))
+
+
 class Seconds(NamedTuple):
-    """Per iteration, with 95 % intervals."""
+    """Per iteration."""
 
-    rollout: float
-    rollout_low: float
-    rollout_high: float
-    update: float
-    update_low: float
-    update_high: float
-
-    @property
-    def total(self) -> float:
-        return self.rollout + self.update
-
-    @property
-    def rollouts(self) -> Interval:
-        return Interval(self.rollout_low, self.rollout_high, 0.95)
-
-    @property
-    def updates(self) -> Interval:
-        return Interval(self.update_low, self.update_high, 0.95)
+    rollout: Estimate
+    update: Estimate
 
 
 class Cost(NamedTuple):
@@ -82,22 +82,18 @@ class Cost(NamedTuple):
 
     @property
     def rollout(self) -> float:
-        return self.times.rollout
+        return self.times.rollout.value
 
     @property
     def update(self) -> float:
-        return self.times.update
+        return self.times.update.value
 
     @property
-    def seconds(self) -> float:
-        """Per iteration, without evaluation."""
-        return self.times.total
-
-    @property
-    def interval(self) -> Interval:
-        """Of `seconds`; rollout and update are taken as independent."""
-        half = math.hypot(self.times.rollout_high - self.rollout, self.times.update_high - self.update)
-        return Interval(self.seconds - half, self.seconds + half, 0.95)
+    def seconds(self) -> Estimate:
+        """Per iteration, without evaluation; rollout and update are taken as independent."""
+        total = self.rollout + self.update
+        half = math.hypot(*(part.high - part.value for part in self.times))
+        return Estimate(total, total - half, total + half)
 
     @property
     def memory(self) -> float:
@@ -107,7 +103,7 @@ class Cost(NamedTuple):
     @property
     def minutes(self) -> float:
         """One seed at the paper's budget, extrapolated."""
-        return self.seconds * config.resolve(Cell.parse(self.cell)).iterations / 60
+        return self.seconds.value * config.resolve(Cell.parse(self.cell)).iterations / 60
 
 
 def read(path: Path) -> list[Cost]:
@@ -116,79 +112,64 @@ def read(path: Path) -> list[Cost]:
         reader = csv.DictReader(file)
         if tuple(reader.fieldnames or ()) != COLUMNS:
             raise UserError(f"{path} has the columns {reader.fieldnames}; expected: {','.join(COLUMNS)}")
+        rows = list(reader)
 
-        def optional(text: str) -> float | None:
-            return float(text) if text else None
+    def optional(text: str) -> float | None:
+        return float(text) if text else None
 
-        def seconds(row: dict[str, str], prefix: str = "") -> Seconds:
-            return Seconds(*(float(row[prefix + name]) for name in TIMES))
+    def seconds(row: dict[str, str], prefix: str = "") -> Seconds:
+        numbers = [float(row[prefix + name]) for name in TIMES]
+        return Seconds(Estimate(*numbers[:3]), Estimate(*numbers[3:]))
 
-        beside = f"{REFERENCE}_"
-        return [
-            Cost(
-                row["cell"],
-                int(row["iterations"]),
-                int(row["processes"]),
-                seconds(row),
-                float(row["evaluation_s"]),
-                allocated_mib=optional(row["peak_gpu_mib"]),
-                process_mib=optional(row["process_gpu_mib"]),
-                main_mib=float(row["memory_mib"]),
-                host=row["host"],
-                beside=seconds(row, beside) if row[f"{beside}update_s"] else None,
-            )
-            for row in reader
-        ]
-
-
-def ratio_interval(first: float, of_first: Interval, second: float, of_second: Interval) -> Interval:
-    """95 % interval of a ratio of two times from those of both, taken as independent: by logarithms."""
-    half = math.hypot((of_first.high - first) / first, (of_second.high - second) / second)
-    return Interval(first / second * math.exp(-half), first / second * math.exp(half), 0.95)
+    return [
+        Cost(
+            row["cell"],
+            int(row["iterations"]),
+            int(row["processes"]),
+            seconds(row),
+            float(row["evaluation_s"]),
+            allocated_mib=optional(row["peak_gpu_mib"]),
+            process_mib=optional(row["process_gpu_mib"]),
+            main_mib=float(row["memory_mib"]),
+            host=row["host"],
+            beside=seconds(row, f"{REFERENCE}_") if row[f"{REFERENCE}_update_s"] else None,
+        )
+        for row in rows
+    ]
 
 
 class Times(NamedTuple):
-    """A cell's update and iteration as multiples of MAPPO's in the same row, with 95 % intervals."""
+    """A cell's update and iteration as multiples of MAPPO's in the same row."""
 
-    update: float
-    update_interval: Interval
-    iteration: float
+    update: Estimate
+    iteration: Estimate
     """With the same rollout for both, the mean of the task's: the work is the same, and what processes differ by there
     is the machine's."""
-    iteration_interval: Interval
+
+
+ONE = Estimate(1.0, 1.0, 1.0)
 
 
 def times(costs: Sequence[Cost]) -> dict[str, Times]:
     """By cell, where MAPPO's cost in the same row is known."""
-    known = {cost.cell: cost for cost in costs}
     rollouts: dict[str, list[float]] = {}
     for cost in costs:
         rollouts.setdefault(_task(cost), []).append(cost.rollout)
     found = {}
     for cost in costs:
-        reference = _reference(cost, known)
-        if reference is not None:
-            shared, ours = float(np.mean(rollouts[_task(cost)])), cost.times
-            whole = [
-                (one.update + shared, Interval(one.update_low + shared, one.update_high + shared, 0.95))
-                for one in (ours, reference)
-            ]
+        if (reference := _reference(cost, costs)) is not None:
+            ours, theirs = cost.times.update, reference.update
+            shared = float(np.mean(rollouts[_task(cost)]))
+            found[cost.cell] = Times(ours.over(theirs), ours.plus(shared).over(theirs.plus(shared)))
             if cost.cell.endswith(f"/{REFERENCE}"):
-                found[cost.cell] = Times(1.0, Interval(1.0, 1.0, 1.0), 1.0, Interval(1.0, 1.0, 1.0))
-                continue
-            found[cost.cell] = Times(
-                ours.update / reference.update,
-                ratio_interval(ours.update, ours.updates, reference.update, reference.updates),
-                whole[0][0] / whole[1][0],
-                ratio_interval(*whole[0], *whole[1]),
-            )
+                found[cost.cell] = Times(ONE, ONE)
     return found
 
 
-def _reference(cost: Cost, known: Mapping[str, Cost]) -> Seconds | None:
+def _reference(cost: Cost, costs: Sequence[Cost]) -> Seconds | None:
     """MAPPO's times in the same row: measured in turn with the cell, or else by themselves."""
-    alone = known.get(f"{cost.cell.rpartition('/')[0]}/{REFERENCE}")
-    return cost.beside or (alone.times if alone else None)
+    name = f"{cost.cell.rpartition('/')[0]}/{REFERENCE}"
+    return cost.beside or next((other.times for other in costs if other.cell == name), None)
 
 
 def _task(cost: Cost) -> str:
@@ -201,7 +182,7 @@ def cells_of(suite: Suite) -> list[str]:
 
 
 class Ratio(NamedTuple):
-    """A cell's cost as a multiple of MAPPO's in the same row, ours and the paper's."""
+    """A cell's cost, and as a multiple of MAPPO's in the same row; ours and the paper's."""
 
     cell: str
     ours: float | None
@@ -210,16 +191,19 @@ class Ratio(NamedTuple):
     published_ratio: float | None
 
 
-def ratios(cells: Sequence[str], costs: Sequence[Cost], measure: Callable[[Cost], float], table: str) -> list[Ratio]:
-    """One per cell; `table`: the published table to compare with."""
-    ours = {cost.cell: measure(cost) for cost in costs}
+def ratios(
+    cells: Sequence[str], ours: Mapping[str, float], table: str, to_mappo: Mapping[str, float] | None = None
+) -> list[Ratio]:
+    """One per cell; `table`: the published one; `to_mappo`: our ratios, by default those of `ours`."""
     theirs = {entry.cell: entry.value for entry in published.table(table)}
+    mine, their_ratios = _to_mappo(ours) if to_mappo is None else to_mappo, _to_mappo(theirs)
+    return [Ratio(cell, ours.get(cell), mine.get(cell), theirs.get(cell), their_ratios.get(cell)) for cell in cells]
 
-    def ratio(values: dict[str, float], cell: str) -> float | None:
-        reference = values.get(f"{cell.rpartition('/')[0]}/{REFERENCE}")
-        return values[cell] / reference if cell in values and reference else None
 
-    return [Ratio(cell, ours.get(cell), ratio(ours, cell), theirs.get(cell), ratio(theirs, cell)) for cell in cells]
+def _to_mappo(values: Mapping[str, float]) -> dict[str, float]:
+    """Multiples of the value of the same row's MAPPO, where it is known."""
+    found = {cell: values.get(f"{cell.rpartition('/')[0]}/{REFERENCE}") for cell in values}
+    return {cell: values[cell] / reference for cell, reference in found.items() if reference}
 
 
 # --- What the paper says of cost ------------------------------------------------------------------------------------
@@ -281,10 +265,8 @@ def _orders(
 ) -> Finding:
     """The orders, pair by pair: times by the intervals of the updates (rollouts are the same work), memory by a
     margin."""
-    signs = [
-        (a.times.update_low > b.times.update_high) - (a.times.update_high < b.times.update_low)
-        for a, b in _pairs(costs, slower, sharings)
-    ]
+    updates = [(a.times.update, b.times.update) for a, b in _pairs(costs, slower, sharings)]
+    signs = [(a.low > b.high) - (a.high < b.low) for a, b in updates]
     for a, b in _pairs(costs, larger, sharings):
         signs.append((a.memory > b.memory * (1 + SAME_MEMORY)) - (a.memory * (1 + SAME_MEMORY) < b.memory))
     holds, reversed_, total = signs.count(1), signs.count(-1), len(signs)
@@ -296,28 +278,29 @@ def _orders(
     return Finding(verdict, evidence, total, 2 * len(sharings) * (len(slower) + len(larger)))
 
 
+def _sharings() -> list[str]:
+    """Those that the paper measured cost under."""
+    return list(dict.fromkeys(Cell.of(entry.cell).sharing for entry in published.table("wallclock")))
+
+
 def _rollouts(costs: Sequence[Cost]) -> Finding:
     """Whether rollouts take as long as MAPPO's. One process of each cannot tell: processes of the same work differ."""
-    sharings = list(dict.fromkeys(Cell.of(entry.cell).sharing for entry in published.table("wallclock")))
     others = [(label, REFERENCE) for label in ("fp3o", "happo", "ippo")]
-    known = {cost.cell: cost for cost in costs}
-    pairs = [
-        (a.times, reference)
-        for a, _ in _pairs(costs, others, sharings)
-        if (reference := _reference(a, known)) is not None
+    needed = 2 * len(_sharings()) * len(others)
+    found = [
+        cost.times.rollout.over(reference.rollout)
+        for cost, _ in _pairs(costs, others, _sharings())
+        if (reference := _reference(cost, costs)) is not None
     ]
-    needed = 2 * len(sharings) * len(others)
-    if not pairs:
+    if not found:
         return Finding("not run", "", 0, needed)
-    found = [ratio_interval(a.rollout, a.rollouts, b.rollout, b.rollouts) for a, b in pairs]
-    ratios = [a.rollout / b.rollout for a, b in pairs]
-    evidence = f"{min(ratios):.2f} to {max(ratios):.2f} of MAPPO's"
+    evidence = f"{min(found).value:.2f} to {max(found).value:.2f} of MAPPO's"
     if min(cost.processes for cost in costs) < 2:
         evidence += ", one process each: the same work, so what they differ by is the machine's"
-        return Finding("undecided", evidence, len(pairs), needed)
+        return Finding("undecided", evidence, len(found), needed)
     equal = all(SAME_TIME[0] <= one.low and one.high <= SAME_TIME[1] for one in found)
     apart = any(one.high < SAME_TIME[0] or one.low > SAME_TIME[1] for one in found)
-    return Finding("contradicted" if apart else "equivalent" if equal else "undecided", evidence, len(pairs), needed)
+    return Finding("contradicted" if apart else "equivalent" if equal else "undecided", evidence, len(found), needed)
 
 
 def _clip(costs: Sequence[Cost]) -> Finding:
@@ -326,15 +309,16 @@ def _clip(costs: Sequence[Cost]) -> Finding:
 
     The paper gives this saving as the reason for FP3O's intermediate policies.
     """
-    every = list(dict.fromkeys(Cell.of(entry.cell).sharing for entry in published.table("wallclock")))
     known = times(costs)
     savings = [
-        1 - known[whole.cell].iteration / known[clip.cell].iteration
-        for clip, whole in _pairs(costs, [("fp3o-clipping-only", "fp3o")], every)
+        1 - known[whole.cell].iteration.value / known[clip.cell].iteration.value
+        for clip, whole in _pairs(costs, [("fp3o-clipping-only", "fp3o")], _sharings())
         if whole.cell in known
     ]
     evidence = f"saves {min(savings):.0%} to {max(savings):.0%} per iteration" if savings else ""
-    return Finding(_within(savings, ABOUT_20), evidence, len(savings), 2 * len(every))
+    inside = [ABOUT_20[0] <= value <= ABOUT_20[1] for value in savings]
+    verdict: ClaimVerdict = "supported" if all(inside) else "undecided" if any(inside) else "contradicted"
+    return Finding(verdict if savings else "not run", evidence, len(savings), 2 * len(_sharings()))
 
 
 def _split(costs: Sequence[Cost]) -> Finding:
@@ -342,16 +326,9 @@ def _split(costs: Sequence[Cost]) -> Finding:
     measured = [cost for cost in costs if cost.cell == f"smac/bane_vs_bane/full/{REFERENCE}"]
     if not measured:
         return Finding("not run", "", 0, 1)
-    share = measured[0].rollout / measured[0].seconds
+    share = measured[0].rollout / measured[0].seconds.value
     text = f"rollouts take {share:.0%} with our engine on {measured[0].host}; the paper's are of StarCraft II"
     return Finding("not comparable", text, 1, 1)
-
-
-def _within(values: Sequence[float], limits: tuple[float, float]) -> ClaimVerdict:
-    if not values:
-        return "not run"
-    inside = [limits[0] <= value <= limits[1] for value in values]
-    return "supported" if all(inside) else "undecided" if any(inside) else "contradicted"
 
 
 def summary(costs: Sequence[Cost]) -> dict[str, Any]:
@@ -376,13 +353,12 @@ def summary(costs: Sequence[Cost]) -> dict[str, Any]:
 
 def _time(cells: Sequence[str], costs: Sequence[Cost]) -> list[Ratio]:
     """Time per iteration; the ratios are of whole iterations with the same rollout."""
-    known = times(costs)
-    plain = ratios(cells, costs, lambda cost: cost.seconds, "wallclock")
-    return [row._replace(ours_ratio=known[row.cell].iteration if row.cell in known else None) for row in plain]
+    seconds = {cost.cell: cost.seconds.value for cost in costs}
+    return ratios(cells, seconds, "wallclock", {cell: one.iteration.value for cell, one in times(costs).items()})
 
 
 def _memory(cells: Sequence[str], costs: Sequence[Cost]) -> list[Ratio]:
-    return ratios(cells, costs, lambda cost: cost.memory, "memory")
+    return ratios(cells, {cost.cell: cost.memory for cost in costs}, "memory")
 
 
 def to_csv(cells: Sequence[str], costs: Sequence[Cost]) -> str:
@@ -397,22 +373,18 @@ def to_csv(cells: Sequence[str], costs: Sequence[Cost]) -> str:
     rows = []
     for time, memory in zip(_time(cells, costs), _memory(cells, costs), strict=True):
         cost, to_mappo = known.get(time.cell), relative.get(time.cell)
-        interval = cost.interval[:2] if cost else (None, None)
-        parts = (cost.rollout, cost.update) if cost else (None, None)
-        multiples: Sequence[float | None] = [None] * 6
-        if to_mappo:
-            update, iteration = to_mappo.update_interval[:2], to_mappo.iteration_interval[:2]
-            multiples = [to_mappo.update, *update, to_mappo.iteration, *iteration]
         numbers = (
-            *(time.ours, *interval, *parts, *multiples, cost and cost.minutes, time.published, time.published_ratio),
+            *((*cost.seconds, cost.rollout, cost.update) if cost else [None] * 5),
+            *((*to_mappo.update, *to_mappo.iteration) if to_mappo else [None] * 6),
+            *(cost and cost.minutes, time.published, time.published_ratio),
             *(memory.ours, cost and cost.allocated_mib, memory.ours_ratio, memory.published, memory.published_ratio),
         )
         rows.append((time.cell, *map(_text, numbers), cost.processes if cost else "", cost.host if cost else ""))
     return csv_text(header, rows)
 
 
-def table(cells: Sequence[str], costs: Sequence[Cost]) -> tuple[list[str], list[list[str]], str]:
-    """Header, rows and note of a table for readers: ours and the paper's side by side."""
+def table(cells: Sequence[str], costs: Sequence[Cost]) -> TextTable:
+    """For readers: ours and the paper's side by side."""
     header = ["Cell", "rollout s", "update s", "update × MAPPO", "iteration × MAPPO", "paper ×", "minutes", "paper"]
     header += ["MiB", "allocated", "paper", "× MAPPO", "paper ×"]
     known, relative = {cost.cell: cost for cost in costs}, times(costs)
@@ -420,15 +392,7 @@ def table(cells: Sequence[str], costs: Sequence[Cost]) -> tuple[list[str], list[
     for time, memory in zip(_time(cells, costs), _memory(cells, costs), strict=True):
         cost, to_mappo = known.get(time.cell), relative.get(time.cell)
         ours = [f"{cost.rollout:.3g}", f"{cost.update:.3g}"] if cost else ["not run", "–"]
-        multiples = ["–", "–"]
-        if to_mappo:
-            multiples = [
-                f"{value:.2f} ({low:.2f} … {high:.2f})"
-                for value, (low, high, _) in (
-                    (to_mappo.update, to_mappo.update_interval),
-                    (to_mappo.iteration, to_mappo.iteration_interval),
-                )
-            ]
+        multiples = [f"{value:.2f} ({low:.2f} … {high:.2f})" for value, low, high in to_mappo or ()] or ["–", "–"]
         numbers = (time.published_ratio, cost and cost.minutes, time.published)
         more = (memory.ours, cost and cost.allocated_mib, memory.published, memory.ours_ratio, memory.published_ratio)
         rows.append([time.cell, *ours, *multiples, *(_text(value) or "–" for value in (*numbers, *more))])
@@ -442,20 +406,7 @@ def table(cells: Sequence[str], costs: Sequence[Cost]) -> tuple[list[str], list[
         + ". Minutes for the paper's steps are extrapolated. MiB of the GPU taken by the process, context included, as "
         f"the paper's, and allocated for tensors; without a GPU, of main memory. Measured on {hosts}."
     )
-    return header, rows, note
-
-
-def to_markdown(cells: Sequence[str], costs: Sequence[Cost]) -> str:
-    """The same as Markdown."""
-    header, rows, note = table(cells, costs)
-    return text_tables.to_markdown(header, rows, [note])
-
-
-def to_latex(cells: Sequence[str], costs: Sequence[Cost]) -> str:
-    """The same with booktabs."""
-    header, rows, note = table(cells, costs)
-    columns = "l" + "r" * (len(header) - 1)
-    return text_tables.to_latex(header, rows, f"Time and memory. {note}", "table_appendix_computational1", columns)
+    return TextTable(header, rows, [note])
 
 
 def _text(value: float | None) -> str:
@@ -469,8 +420,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("--out", type=Path, required=True, help="path without suffix; .csv, .md, .tex are written")
     chosen = arguments.parse_args(argv)
     cells, costs = cells_of(config.load_suite(chosen.suite)), read(chosen.cost)
-    for suffix, make in ((".csv", to_csv), (".md", to_markdown), (".tex", to_latex)):
-        write(chosen.out.with_suffix(suffix), make(cells, costs))
+    shown = table(cells, costs)
+    shown.write(chosen.out, to_csv(cells, costs), "Time and memory.", "table_appendix_computational1", "l" + "r" * 12)
 
 
 if __name__ == "__main__":

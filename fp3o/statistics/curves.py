@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config import Cell
+from fp3o.errors import as_command
 from fp3o.statistics.intervals import mean_interval
 from fp3o.statistics.scores import CellRuns
-from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
+from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
 
 HEADER = ("algorithm", "env_steps", "score")
 METRIC_NAMES = {"return": "return", "return_per_agent": "return per agent", "win_rate": "win rate (%)"}

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from fp3o.config import Cell
+from fp3o.errors import as_command
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, last_ten, pooled_median, reduce, scoring_of
-from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
+from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
 
 HEADER = ("domain", "task", "sharing", "algorithm", "seed", "status", "statistic", "value", "n_evaluations")
 

@@ -5,27 +5,28 @@ python -m fp3o.statistics.facts --suite paper --artefact table-units --out resul
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
 from fp3o import config
 from fp3o.algorithms import ALGORITHMS
+from fp3o.algorithms.full_pipeline import Fp3oSettings
 from fp3o.algorithms.turns import Context, Rollout, Turn
 from fp3o.config import SHARINGS, Artefact, Cell, Plan, algorithm_title, resolve
 from fp3o.config.options import MamujocoOptions
+from fp3o.config.settings import own
 from fp3o.envs.smac.scenarios import SCENARIOS, Scenario
-from fp3o.errors import unknown
+from fp3o.errors import as_command, unknown
 from fp3o.networks.actor import HEAD_GAIN, STD_SCALE
-from fp3o.networks.stacked import head_shapes, trunk_shapes
+from fp3o.networks.stacked import dense_shapes
+from fp3o.networks.trunk import StandardTrunk
 from fp3o.statistics import published
-from fp3o.statistics.suites import as_command, csv_text, write
-from fp3o.statistics.tables import text_tables
+from fp3o.statistics.suites import chosen_artefacts, csv_text, parser
+from fp3o.statistics.tables.text_tables import TextTable
 
 MARK = "†"
 
@@ -59,6 +60,10 @@ class Sheet(NamedTuple):
     header: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> TextTable:
+        return TextTable(self.header, [[value.text for value in row] for row in self.rows], self.notes)
 
     @property
     def departures(self) -> list[str]:
@@ -231,7 +236,7 @@ def _team(scenario: Scenario) -> str:
 
 def _layers(weights: str) -> int:
     """How many layers a network with a GRU has whose weights' names fit."""
-    shapes = trunk_shapes(1, 1, True) | head_shapes("head", 1, 1, HEAD_GAIN)
+    shapes = StandardTrunk(1, 1, True).shapes() | dense_shapes("head", 1, 1, HEAD_GAIN)
     return sum(re.fullmatch(weights, name) is not None for name in shapes)
 
 
@@ -239,7 +244,7 @@ def _epochs(plan: Plan) -> str:
     """FP3O's two steps have epochs of their own."""
     settings = plan.settings
     if plan.cell.algorithm == "fp3o":
-        return f"{settings.epochs} + {settings.epochs_dependent} (FP3O)"
+        return f"{settings.epochs} + {own(settings, Fp3oSettings).epochs_dependent} (FP3O)"
     return str(settings.epochs)
 
 
@@ -364,24 +369,12 @@ def to_csv(sheet: Sheet) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    arguments = argparse.ArgumentParser(description="Tables of what the code says of itself.")
-    arguments.add_argument("--suite", default="paper", help="which benchmarks/suites/<suite>.yaml")
-    arguments.add_argument("--artefact", action="append", help="only this one (may be repeated); default: all")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for <artefact>.{csv,md,tex}")
-    chosen = arguments.parse_args(argv)
-    suite = config.load_suite(chosen.suite)
-    names = chosen.artefact or [artefact.name for artefact in suite.artefacts if artefact.kind == "facts"]
-    for artefact in (suite.artefact(name, "facts") for name in names):
+    out = "folder for <artefact>.{csv,md,tex}"
+    chosen = parser("Tables of what the code says of itself.", out=out, artefacts=True).parse_args(argv)
+    for artefact in chosen_artefacts(config.load_suite(chosen.suite), chosen, "facts"):
         sheet = build(artefact)
-        rows = [[value.text for value in row] for row in sheet.rows]
-        caption = " ".join([f"{artefact.caption}.", *sheet.notes])
         columns = "l" * len(sheet.header)
-        write(chosen.out / f"{artefact.name}.csv", to_csv(sheet))
-        write(chosen.out / f"{artefact.name}.md", text_tables.to_markdown(sheet.header, rows, sheet.notes))
-        write(
-            chosen.out / f"{artefact.name}.tex",
-            text_tables.to_latex(sheet.header, rows, caption, artefact.paper, columns),
-        )
+        sheet.shown.write(chosen.out / artefact.name, to_csv(sheet), f"{artefact.caption}.", artefact.paper, columns)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ updates are those of another algorithm; it is marked as derived, and nothing is 
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fp3o import config
@@ -21,30 +20,6 @@ TWINS = {"fp3o-independent": "mappo"}
 """Algorithms whose updates are those of another: FP3O's independent step alone is MAPPO. Shipped runs of both agree bit
 by bit where they were trained on the same machine."""
 STEPS = "total_steps"
-
-
-class Several(Mapping[str, CellRuns]):
-    """The cells of the first suite, each from where `find` finds it."""
-
-    def __init__(self, names: Mapping[str, CellRuns], find: Callable[[str], CellRuns]) -> None:
-        self._names, self._find = names, find
-        self._found: dict[str, CellRuns] = {}
-
-    def __getitem__(self, cell: str) -> CellRuns:
-        if cell not in self._names:
-            raise KeyError(cell)
-        if cell not in self._found:
-            self._found[cell] = self._find(cell)
-        return self._found[cell]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __contains__(self, cell: object) -> bool:
-        return cell in self._names
 
 
 def _named(data: SuiteRuns, key: str) -> list[SuiteRuns]:
@@ -99,9 +74,7 @@ def _joined(first: SuiteRuns, suites: Sequence[SuiteRuns], take: Callable[[Suite
         source = next((suite for suite in known if suite.has_runs(task)), known[0])
         return take(source, cell)
 
-    joined = copy.copy(first)
-    joined.cells = Several(first.cells, find)
-    return joined
+    return first.seen(find)[0]
 
 
 def _beginning(source: SuiteRuns, full: Sequence[SuiteRuns], cell: str) -> CellRuns | None:

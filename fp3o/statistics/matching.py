@@ -137,6 +137,11 @@ def better_matching(data: SuiteRuns, a: str, b: str, sharings: Sequence[Pair], w
     return higher([(x, y) for x, y in both if len(x) > 1 and len(y) > 1], len(both), what)
 
 
+def matching_by_task(data: SuiteRuns) -> Finding:
+    """Whether the matching degree is higher on 2c_vs_64zg than on Reacher."""
+    return better_matching(data, *MATCHING_TASKS, [(s, s) for s in SHARINGS], "2c_vs_64zg over Reacher")
+
+
 def matching_by_sharing(data: SuiteRuns) -> Finding:
     """Whether sharing raises the matching degree on 2c_vs_64zg and lowers it on Reacher."""
     alike, unlike = MATCHING_TASKS

@@ -8,14 +8,13 @@ of normal deviates to pass a threshold. Cells are chosen one group after the oth
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from fp3o.config import Cell
-from fp3o.statistics.claims import CLAIMS, Asked, ledger
+from fp3o.statistics.claims import every_claim, ledger, watch
 from fp3o.statistics.findings import UNTESTED, Claim, Finding
 from fp3o.statistics.suites import SuiteRuns
 
@@ -79,10 +78,7 @@ def deviate_of(finding: Finding) -> float:
 def rows_of(claim: Claim, data: SuiteRuns) -> tuple[Finding, tuple[frozenset[str], ...]]:
     """What a claim's test finds by itself, and the cells of each row that it compares: of one task and sharing, or of
     one task where sharings are compared."""
-    watched = copy.copy(data)
-    watched.cells = asked = Asked(data.cells)
-    finding = claim.test(watched)
-    names = list(asked.names)
+    finding, names = watch(claim, data)
     by_row: dict[str, set[str]] = {}
     for name in names:
         by_row.setdefault(str(Cell.of(name).row), set()).add(name)
@@ -104,7 +100,7 @@ def questions(data: SuiteRuns, early: SuiteRuns | None = None, judged: SuiteRuns
     have = {name for name in data.cells if data.cells[name].runs}
     verdicts = {claim.name: finding.verdict for claim, finding in ledger(judged or data)}
     found = []
-    for claim in CLAIMS:
+    for claim in every_claim():
         finding, rows = rows_of(claim, data)
         missing = [row for row in rows if not row <= have]
         if verdicts[claim.name] in DECIDED or not missing:
@@ -171,9 +167,7 @@ def _touches(question: Question, bundle: frozenset[str]) -> bool:
 
 def without(data: SuiteRuns, hidden: Collection[str]) -> SuiteRuns:
     """The suite as if these cells had not been run."""
-    found = copy.copy(data)
-    found.cells = {name: replace(cell, runs=()) if name in hidden else cell for name, cell in data.cells.items()}
-    return found
+    return data.seen(lambda name: replace(data.cells[name], runs=()) if name in hidden else data.cells[name])[0]
 
 
 def decided(data: SuiteRuns) -> int:

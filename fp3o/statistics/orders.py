@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
-from math import comb
 from typing import NamedTuple
 
 import numpy as np
 
 from fp3o.config import Artefact, Cell, Row, Suite, algorithm_title
+from fp3o.errors import as_command
 from fp3o.runs.records import EVALUATIONS
-from fp3o.statistics.aggregate import probability_of_improvement
 from fp3o.statistics.compare import ALPHA
+from fp3o.statistics.rank_tests import rank_sum
 from fp3o.statistics.scores import scoring_of
-from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
-from fp3o.statistics.tables import text_tables
+from fp3o.statistics.suites import SuiteRuns, chosen_artefacts, csv_text, load, parser
+from fp3o.statistics.tables.text_tables import TextTable
 
 AS_IT_IS = "as it is"
 
@@ -83,17 +83,6 @@ class Comparison(NamedTuple):
         return f"{'ahead' if 1 in signs else 'behind'} {where}"
 
 
-def exact_p(one: Sequence[float], other: Sequence[float]) -> float:
-    """Two-sided p-value of the rank-sum test with ties, from all ways to deal the pooled values out."""
-    pool = np.array([*one, *other])
-    ranks = np.array([(pool < value).sum() + (pool == value).sum() / 2 for value in pool])
-    size, centre = len(one), len(one) * ranks.mean()
-    observed = abs(ranks[:size].sum() - centre)
-    hands = combinations(range(len(pool)), size)
-    extreme = sum(abs(ranks[list(hand)].sum() - centre) >= observed - 1e-9 for hand in hands)
-    return float(extreme / comb(len(pool), size))
-
-
 def variant_name(options: Mapping[str, object], usual: Mapping[str, object]) -> str:
     """The options that differ, `help_radius 2`."""
     changed = {name: value for name, value in options.items() if value != usual[name]}
@@ -150,21 +139,11 @@ def _order(data: SuiteRuns, one: Cell, other: Cell) -> Order | None:
     if not a or not b:
         return None
     centre = np.median if scoring_of(one.id).statistic == "median" else np.mean
-    chance = float(probability_of_improvement(a, b))
-    return Order(chance, exact_p(a, b), (float(centre(a)), float(centre(b))))
+    test = rank_sum([(a, b)])
+    return Order(test.chance, test.p, (float(centre(a)), float(centre(b))))
 
 
-HEADER = (
-    "Task",
-    "Order",
-    "As it is",
-    "P, exact p",
-    "Ahead in",
-    "Behind in",
-    "Certain in",
-    "Range of P",
-    "Verdict",
-)
+HEADER = (*("Task", "Order", "As it is", "P, exact p", "Ahead in", "Behind in", "Certain in", "Range of P", "Verdict"),)
 NOTES = (
     "Ahead, behind: variants of the engine in which the first of the two wins more often than the second (P above, "
     "below one half); in the others neither does.",
@@ -175,7 +154,7 @@ NOTES = (
 )
 
 
-def rows_of(found: Sequence[Comparison]) -> list[list[str]]:
+def table(found: Sequence[Comparison]) -> TextTable:
     """One line per comparison, for readers."""
     rows = []
     for one in found:
@@ -195,7 +174,7 @@ def rows_of(found: Sequence[Comparison]) -> list[list[str]]:
                 one.verdict,
             ]
         )
-    return rows
+    return TextTable(HEADER, rows, NOTES)
 
 
 def to_csv(found: Sequence[Comparison]) -> str:
@@ -212,20 +191,12 @@ def to_csv(found: Sequence[Comparison]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     about = "Orders of algorithms under variants of the environment."
-    arguments = parser(about, out="folder for <artefact>.{csv,md,tex}")
-    arguments.add_argument("--artefact", action="append", help="only this one (may be repeated); default: all")
-    chosen = arguments.parse_args(argv)
+    chosen = parser(about, out="folder for <artefact>.{csv,md,tex}", artefacts=True).parse_args(argv)
     data = load(chosen)
-    names = chosen.artefact or [artefact.name for artefact in data.suite.artefacts if artefact.kind == "orders"]
-    for artefact in (data.suite.artefact(name, "orders") for name in names):
+    for artefact in chosen_artefacts(data.suite, chosen, "orders"):
         found = comparisons(data, artefact)
-        rows, caption = rows_of(found), " ".join([f"{artefact.caption}.", *NOTES])
-        write(chosen.out / f"{artefact.name}.csv", to_csv(found))
-        write(chosen.out / f"{artefact.name}.md", text_tables.to_markdown(HEADER, rows, NOTES))
-        write(
-            chosen.out / f"{artefact.name}.tex",
-            text_tables.to_latex(HEADER, rows, caption, artefact.name, "ll" + "r" * 7),
-        )
+        place, caption = chosen.out / artefact.name, f"{artefact.caption}."
+        table(found).write(place, to_csv(found), caption, artefact.name, "ll" + "r" * 7)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 
 from fp3o.config import Cell, Row
 from fp3o.config.domains import DOMAINS
-from fp3o.statistics.pooled import improvement, pooled
+from fp3o.statistics.aggregate import improvement, pooled
 from fp3o.statistics.scores import CellRuns
 from fp3o.statistics.suites import SuiteRuns
 

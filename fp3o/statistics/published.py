@@ -1,14 +1,16 @@
-"""The paper's numbers, from benchmarks/published/*.csv (a test checks each against the rows of the paper's tables)."""
+"""What the paper says, from benchmarks/published: numbers (a test checks each against the rows of its tables), titles,
+claims."""
 
 from __future__ import annotations
 
-import csv
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fp3o.config import SHARINGS, Cell, Row, data_root
+from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError
 from fp3o.statistics.intervals import Summary
+from fp3o.statistics.suites import read_csv
 
 # The paper states five seeds for its two main tables; five are assumed for the others.
 SEEDS = 5
@@ -50,36 +52,44 @@ class Published(NamedTuple):
 
 
 @cache
+def paper() -> dict[str, Any]:
+    """paper.yaml: tables and figures by label, remarks, claims."""
+    return read_yaml(data_root() / "benchmarks" / "published" / "paper.yaml")
+
+
+def item_title(label: str) -> str:
+    """Of a table or figure; the label itself where it is none."""
+    return str(paper()["items"].get(label, label))
+
+
+@cache
 def table(name: str) -> tuple[Published, ...]:
     """All numbers of one table, in the paper's order."""
     path = data_root() / "benchmarks" / "published" / f"{name}.csv"
     if name not in TABLES or not path.is_file():
         raise UserError(f"no published table {name!r} in {path.parent}; known: {', '.join(TABLES)}")
-    with path.open(newline="", encoding="utf-8") as file:
-        return tuple(
-            Published(
-                cell=f"{row['domain']}/{row['task']}/{row['sharing']}/{row['algorithm']}",
-                value=float(row["value"]),
-                spread=float(row["spread"]) if row["spread"] else None,
-                decimals=max(len(row[name].partition(".")[2]) for name in ("value", "spread")),
-                bold=row["bold"] == "1",
-                underline=row["underline"] == "1",
-                title=row["title"],
-                difficulty=row["difficulty"],
-                agents=row["agents"],
-                label=row["label"],
-                latex_line=int(row["latex_line"]),
-            )
-            for row in csv.DictReader(file)
+    return tuple(
+        Published(
+            cell=f"{row['domain']}/{row['task']}/{row['sharing']}/{row['algorithm']}",
+            value=float(row["value"]),
+            spread=float(row["spread"]) if row["spread"] else None,
+            decimals=max(len(row[name].partition(".")[2]) for name in ("value", "spread")),
+            bold=row["bold"] == "1",
+            underline=row["underline"] == "1",
+            title=row["title"],
+            difficulty=row["difficulty"],
+            agents=row["agents"],
+            label=row["label"],
+            latex_line=int(row["latex_line"]),
         )
+        for row in read_csv(path)
+    )
 
 
 @cache
 def facts(name: str) -> tuple[dict[str, str], ...]:
     """The rows of a table that holds no scores: hyperparameters, instability, units."""
-    path = data_root() / "benchmarks" / "published" / f"{name}.csv"
-    with path.open(newline="", encoding="utf-8") as file:
-        return tuple(csv.DictReader(file))
+    return tuple(read_csv(data_root() / "benchmarks" / "published" / f"{name}.csv"))
 
 
 @cache
@@ -131,8 +141,5 @@ class Bound(NamedTuple):
 @cache
 def bounds() -> tuple[Bound, ...]:
     """The rows of benchmarks/bounds.csv."""
-    with (data_root() / "benchmarks" / "bounds.csv").open(newline="", encoding="utf-8") as file:
-        return tuple(
-            Bound(row["task"], row["goal_known"], float(row["value"]), float(row["spread"]))
-            for row in csv.DictReader(file)
-        )
+    rows = read_csv(data_root() / "benchmarks" / "bounds.csv")
+    return tuple(Bound(row["task"], row["goal_known"], float(row["value"]), float(row["spread"])) for row in rows)

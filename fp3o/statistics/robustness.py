@@ -8,18 +8,19 @@ one seed is left out, is not one to lean on.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
+from fp3o.errors import as_command
 from fp3o.statistics import gathered
 from fp3o.statistics.choices import Choices
 from fp3o.statistics.claims import ledger
 from fp3o.statistics.scores import CellRuns
-from fp3o.statistics.suites import SuiteRuns, as_command, csv_text, load, parser, write
-from fp3o.statistics.tables import text_tables
+from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, read_csv, write
 from fp3o.statistics.tables.build import judged_entries
+from fp3o.statistics.tables.text_tables import TextTable
 
 NAME = "robustness"
 CHOICES: dict[str, Choices] = {
@@ -74,43 +75,16 @@ class Robustness(NamedTuple):
         return "; ".join(f"{verdict}: {', '.join(choices)}" for verdict, choices in self.flips.items())
 
 
-class Chosen(Mapping[str, CellRuns]):
-    """Cells as a choice sees them."""
-
-    def __init__(self, cells: Mapping[str, CellRuns], choices: Choices) -> None:
-        self._cells, self._choices = cells, choices
-        self._found: dict[str, CellRuns] = {}
-
-    def __getitem__(self, cell: str) -> CellRuns:
-        if cell not in self._found:
-            self._found[cell] = self._apply(self._cells[cell])
-        return self._found[cell]
-
-    def _apply(self, cell: CellRuns) -> CellRuns:
-        rule = cell.scoring
-        rule = replace(
-            rule,
-            reduction=self._choices.reduction or rule.reduction,
-            statistic=self._choices.statistic or rule.statistic,
-        )
-        runs = tuple(run for run in cell.runs if run.seed != self._choices.without)
-        return replace(cell, runs=runs, rule=rule)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._cells)
-
-    def __len__(self) -> int:
-        return len(self._cells)
-
-    def __contains__(self, cell: object) -> bool:
-        return cell in self._cells
-
-
 def under(data: SuiteRuns, choices: Choices) -> SuiteRuns:
     """The same runs, analysed by other choices."""
-    chosen = copy.copy(data)
-    chosen.cells, chosen.choices = Chosen(data.cells, choices), choices
-    return chosen
+
+    def chosen(name: str) -> CellRuns:
+        cell = data.cells[name]
+        reduction, statistic = choices.reduction or cell.scoring.reduction, choices.statistic or cell.scoring.statistic
+        runs = tuple(run for run in cell.runs if run.seed != choices.without)
+        return replace(cell, runs=runs, rule=replace(cell.scoring, reduction=reduction, statistic=statistic))
+
+    return data.seen(chosen, choices)[0]
 
 
 Verdicts = dict[tuple[str, str, str], str]
@@ -158,16 +132,18 @@ def robustness(data: SuiteRuns) -> list[Robustness]:
     return rows
 
 
-HEADER = ("Kind", "Verdict on", "About", "Verdict", "Holds", "Other choices")
+def ordered(rows: Sequence[Robustness]) -> list[Robustness]:
+    """Claims before cells, the least robust first."""
+    return sorted(rows, key=lambda row: (row.kind != "claim", row.share, row.name))
 
 
-def table(rows: Sequence[Robustness]) -> list[list[str]]:
-    """For readers, the least robust first."""
-    ordered = sorted(rows, key=lambda row: (row.kind != "claim", row.share, row.name))
-    return [
+def table(rows: Sequence[Robustness]) -> TextTable:
+    """For readers."""
+    lines = [
         [row.kind, row.name, row.about, row.usual, f"{row.holds} of {len(row.others)}", row.flip_text or "–"]
-        for row in ordered
+        for row in ordered(rows)
     ]
+    return TextTable(("Kind", "Verdict on", "About", "Verdict", "Holds", "Other choices"), lines, notes(rows))
 
 
 def notes(rows: Sequence[Robustness]) -> list[str]:
@@ -192,18 +168,22 @@ def to_csv(rows: Sequence[Robustness]) -> str:
     return csv_text(("kind", "name", "usual", "share", *names), lines)
 
 
-WRITERS: dict[str, Callable[[Sequence[Robustness]], str]] = {
-    "csv": to_csv,
-    "md": lambda rows: text_tables.to_markdown(HEADER, table(rows), notes(rows)),
-}
+def read(path: Path) -> list[Robustness]:
+    """What `to_csv` wrote, without the texts on each claim and cell."""
+    own = ("kind", "name", "usual", "share")
+    found = []
+    for row in read_csv(path):
+        others = {name: verdict for name, verdict in row.items() if verdict and name not in own}
+        found.append(Robustness(row["kind"], row["name"], "", row["usual"], others))
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser("How robust every verdict of a suite is.", out=f"folder for {NAME}.csv and {NAME}.md")
     chosen = arguments.parse_args(argv)
     rows = robustness(load(chosen))
-    for suffix, writer in WRITERS.items():
-        write(chosen.out / f"{NAME}.{suffix}", writer(rows))
+    write(chosen.out / f"{NAME}.csv", to_csv(rows))
+    write(chosen.out / f"{NAME}.md", table(rows).markdown())
 
 
 if __name__ == "__main__":

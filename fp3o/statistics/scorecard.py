@@ -15,13 +15,14 @@ import numpy as np
 
 from fp3o.config import Cell
 from fp3o.config.domains import published_domains
+from fp3o.errors import as_command
 from fp3o.statistics import cost, gathered, own_suites, published
+from fp3o.statistics.aggregate import bounds, improvement, number, pooled
 from fp3o.statistics.claims import ledger
 from fp3o.statistics.findings import UNTESTED, Finding, scores_of
-from fp3o.statistics.pooled import bounds, improvement, number, pooled
 from fp3o.statistics.ranks import Agreement, RankRow, agreement
 from fp3o.statistics.scores import CellRuns, scoring_of
-from fp3o.statistics.suites import SuiteRuns, as_command, load, parser, write
+from fp3o.statistics.suites import SuiteRuns, load, parser, write
 from fp3o.statistics.tables.build import build
 from fp3o.statistics.tables.columns import CONTROL
 from fp3o.statistics.tables.model import Entry

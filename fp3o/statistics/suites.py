@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import csv
 import io
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout, records
-from fp3o.statistics.choices import USUAL
+from fp3o.statistics.choices import USUAL, Choices
 from fp3o.statistics.scores import CellRuns, Planned, collect, departures
-
-FIGURE_PACKAGES = ("bokeh", "matplotlib")
-"""Training does without them: the extra `figures` of pyproject.toml."""
 
 
 class Cells(Mapping[str, CellRuns]):
-    """Cell id → runs, for every planned cell; runs are read from disk when first asked for."""
+    """Cell id → runs, each found when first asked for; `found` has those that were, in this order."""
 
-    def __init__(self, runs: Path, planned: Iterable[Planned]) -> None:
-        self._runs = runs
-        self._planned = {cell.cell: cell for cell in planned}
-        self._found: dict[str, CellRuns] = {}
+    def __init__(self, names: Collection[str], find: Callable[[str], CellRuns]) -> None:
+        self._names, self._find = names, find
+        self.found: dict[str, CellRuns] = {}
 
     def __getitem__(self, cell: str) -> CellRuns:
-        if cell not in self._found:
-            (self._found[cell],) = collect(self._runs, [self._planned[cell]])
-        return self._found[cell]
+        if cell not in self.found:
+            if cell not in self._names:
+                raise KeyError(cell)
+            self.found[cell] = self._find(cell)
+        return self.found[cell]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._planned)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._planned)
+        return len(self._names)
 
     def __contains__(self, cell: object) -> bool:
-        return cell in self._planned
+        return cell in self._names
 
 
 class SuiteRuns:
@@ -48,17 +46,27 @@ class SuiteRuns:
     def __init__(self, suite: config.Suite, runs: Path) -> None:
         self.suite = suite
         self.root = runs
-        self._planned = [
-            Planned(plan.cell.id, plan.digest, seeds, bool(departures(plan.deviations))) for plan, seeds in suite.runs()
-        ]
+        self._planned = {
+            plan.cell.id: Planned(plan.cell.id, plan.digest, seeds, bool(departures(plan.deviations)))
+            for plan, seeds in suite.runs()
+        }
         self._started: dict[str, bool] = {}
-        self.cells: Mapping[str, CellRuns] = Cells(runs, self._planned)
+        self.cells: Mapping[str, CellRuns] = Cells(
+            self._planned, lambda cell: collect(self.root, [self._planned[cell]])[0]
+        )
         self.choices = USUAL
+
+    def seen(self, find: Callable[[str], CellRuns], choices: Choices | None = None) -> tuple[SuiteRuns, Cells]:
+        """The same suite with its cells as `find` finds them, analysed by these choices; and those cells."""
+        other = copy.copy(self)
+        other.cells = cells = Cells(self.cells, find)
+        other.choices = choices or self.choices
+        return other, cells
 
     def has_runs(self, start: str) -> bool:
         """Whether any cell whose id starts so has a run. Asks for files, and reads none."""
         if start not in self._started:
-            cells = (plan for plan in self._planned if f"{plan.cell}/".startswith(start))
+            cells = (plan for plan in self._planned.values() if f"{plan.cell}/".startswith(start))
             ids = (layout.RunId(plan.cell, plan.digest, seed) for plan in cells for seed in plan.seeds)
             self._started[start] = any((self.root / run.path / records.RUN).is_file() for run in ids)
         return self._started[start]
@@ -68,13 +76,21 @@ class SuiteRuns:
         return [self.cells[cell.id] for cell in artefact.cells]
 
 
-def parser(what: str, *, out: str) -> argparse.ArgumentParser:
-    """--suite, --runs and --out, with the folders a suite uses by default."""
+def parser(what: str, *, out: str, artefacts: bool = False) -> argparse.ArgumentParser:
+    """--suite, --runs and --out, with the folders a suite uses by default; `artefacts`: and --artefact."""
     arguments = argparse.ArgumentParser(description=what)
     arguments.add_argument("--suite", default="paper", help="which benchmarks/suites/<suite>.yaml")
     arguments.add_argument("--runs", type=Path, help="folder of the runs; default: results/<suite>/runs")
     arguments.add_argument("--out", type=Path, required=True, help=out)
+    if artefacts:
+        arguments.add_argument("--artefact", action="append", help="only this one (may be repeated); default: all")
     return arguments
+
+
+def chosen_artefacts(suite: config.Suite, arguments: argparse.Namespace, kind: str) -> list[config.Artefact]:
+    """Those that --artefact names, or all of the kind."""
+    names = arguments.artefact or [artefact.name for artefact in suite.artefacts if artefact.kind == kind]
+    return [suite.artefact(name, kind) for name in names]
 
 
 def load(arguments: argparse.Namespace) -> SuiteRuns:
@@ -85,24 +101,16 @@ def load(arguments: argparse.Namespace) -> SuiteRuns:
     return SuiteRuns(suite, arguments.runs or layout.suite_root(suite.name) / "runs")
 
 
-def as_command(main: Callable[[], None]) -> None:
-    """Call `main` as a program: a UserError, a missing file or package is one line and exit code 1."""
-    try:
-        main()
-    except UserError as error:
-        sys.exit(str(error))
-    except FileNotFoundError as error:
-        sys.exit(f"{error.filename} not found")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in FIGURE_PACKAGES:
-            raise
-        sys.exit(f"figures and the report need packages that are not here: pip install {' '.join(FIGURE_PACKAGES)}")
-
-
 def write(path: Path, text: str) -> None:
     """Write a text file with the same bytes on every machine (UTF-8, newlines as they are)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode())
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file, by column."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -18,13 +18,14 @@ import argparse
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from fp3o import config
-from fp3o.errors import UserError
+from fp3o.errors import UserError, as_command
 from fp3o.runs import compressed, layout, records
 from fp3o.runs.atomic import write_atomically
 
@@ -143,9 +144,13 @@ def plans_digest(suite: config.Suite, cells: Sequence[str], said: object = None)
 
     A parameter of the rules that make artefacts: Snakemake makes them again when it changes.
     """
-    runs = [suite.run(cell) for cell in cells]
-    content = [said, [[plan.configuration(), [str(d) for d in plan.deviations], seeds] for plan, seeds in runs]]
+    content = [said, [[*_values(plan), seeds] for plan, seeds in map(suite.run, cells)]]
     return hashlib.sha256(config.canonical_json(content).encode()).hexdigest()
+
+
+@cache
+def _values(plan: config.Plan) -> tuple[dict[str, Any], list[str]]:
+    return plan.configuration(), [str(deviation) for deviation in plan.deviations]
 
 
 def check_digest(plan: config.Plan, planned: str) -> None:
@@ -174,7 +179,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        sys.exit(str(error))
+    as_command(main)

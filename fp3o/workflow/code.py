@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from fp3o.source_files import reached
@@ -27,6 +28,7 @@ def files_of(module: str) -> list[Path]:
     return sorted(_files_of(module, HERE))
 
 
+@cache
 def _files_of(module: str, root: Path) -> set[Path]:
     files = reached([module, f"{module}.__main__"], root, PACKAGES)
     if root / "fp3o" / "registry.py" in files:

@@ -12,13 +12,12 @@ import argparse
 import json
 import math
 import re
-import sys
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fp3o import config
-from fp3o.errors import UserError, first_of
+from fp3o.errors import UserError, as_command, first_of
 from fp3o.runs import layout, records, store
 from fp3o.runs.atomic import write_atomically
 from fp3o.runs.layout import RunId
@@ -301,7 +300,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        sys.exit(str(error))
+    as_command(main)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from fp3o import config
+from fp3o import config, machine
 from fp3o.errors import UserError
 from fp3o.progress import duration
 from fp3o.runs import layout
@@ -42,7 +42,7 @@ def _on_processors(jobs: Iterable[tuple[config.Plan, int]], cores: int) -> str:
     from fp3o.statistics import rates
 
     try:
-        found = rates.Rates.on(rates.measured(layout.suite_root("paper").parent), "cpu")
+        found = rates.Rates.on(rates.measured(layout.suite_root("paper").parent), "cpu", machine.host_without_gpu())
     except UserError:
         return "time: not known, as no run here was timed without a GPU (`fp3o pull` brings some)"
     minutes = {plan.cell.id: found.minutes(plan.cell.id, plan.settings.total_steps) for plan, _ in jobs}

@@ -19,7 +19,7 @@ from pathlib import Path
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout, records, store
-from fp3o.runs.folder import Lock
+from fp3o.runs.folder import drop_empty, locked
 from fp3o.runs.layout import RunId
 from fp3o.runs.store import STORE, TRACKED, Listing, Setup
 from fp3o.runs.verify import read_verified
@@ -71,7 +71,7 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
         later = run._replace(digest=planned.get(run.cell, ""))
         if later.digest in ("", run.digest) or not _older(run, later, runs, locked):
             continue
-        with _unlocked(scratch / run.cell / run.digest, [f"seed-{run.seed}"], delete) as free:
+        with _unlocked(scratch / run.cell / run.digest, [run.seed], delete) as free:
             if free:
                 folder = runs / run.path
                 lines.append(f"{folder} ({_size(folder) / 1e6:.1f} MB)" if folder.exists() else f"{folder} (in DVC)")
@@ -81,10 +81,10 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
     for block in sorted(scratch.glob("*/*/*/*/*/seeds-*")):
         cell, digest = str(block.parents[1].relative_to(scratch)), block.parent.name
         try:
-            seeds = [f"seed-{seed}" for seed in config.parse_seeds(block.name.removeprefix("seeds-"))]
+            seeds = list(config.parse_seeds(block.name.removeprefix("seeds-")))
         except UserError:
             continue  # Not a folder of ours.
-        finished = [runs / cell / planned.get(cell, digest) / seed / records.RUN for seed in seeds]
+        finished = [runs / cell / planned.get(cell, digest) / f"seed-{seed}" / records.RUN for seed in seeds]
         with _unlocked(block.parent, seeds, delete) as free:
             if free and all(path.is_file() for path in finished):
                 if any(path.is_file() for path in block.rglob("*")):  # Empty folders are not worth a line.
@@ -100,7 +100,8 @@ def _kept(scratch: Path, delete: bool) -> list[str]:
     for folder in sorted(scratch.glob("*/*/*/*/*/kept")):
         if any(folder.parent.glob("seeds-*/resume*")):
             continue
-        with _unlocked(folder.parent, [path.stem for path in folder.parent.glob("seed-*.lock")], delete) as free:
+        names = [path.stem.removeprefix("seed-") for path in folder.parent.glob("seed-*.lock")]
+        with _unlocked(folder.parent, [int(name) for name in names if name.isdecimal()], delete) as free:
             if free:
                 lines.append(f"{folder} ({_size(folder) / 1e6:.1f} MB, kept on request: goes only with --kept)")
                 if delete:
@@ -158,27 +159,19 @@ def _ended(folder: Path, saved: str | None = None) -> datetime | None:
 
 
 @contextlib.contextmanager
-def _unlocked(folder: Path, seeds: list[str], delete: bool) -> Iterator[bool]:
+def _unlocked(folder: Path, seeds: list[int], delete: bool) -> Iterator[bool]:
     """Whether none of these seeds is being trained; with `delete` their locks are held, so that none can start."""
-    held: list[Lock] = []
-    try:
+    with contextlib.ExitStack() as held:
         try:
-            for seed in seeds:
-                path = folder / f"{seed}.lock"
-                if delete and folder.is_dir():
-                    held.append(Lock(path, seed))
-                elif path.exists() and _is_locked(path):
-                    raise UserError(f"{seed} is being trained")
+            if delete and folder.is_dir():
+                held.enter_context(locked(folder, "", seeds))
+            free = delete or not any(_is_locked(folder / f"seed-{seed}.lock") for seed in seeds)
         except UserError:
-            yield False
-        else:
-            yield True
-    finally:
-        for lock in held:
-            lock.release()
-        if delete:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+            free = False
+        yield free
+    if delete:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _is_locked(path: Path) -> bool:
@@ -209,11 +202,7 @@ def _leftovers(runs: Path, delete: bool) -> list[str]:
 def _remove(folder: Path, root: Path) -> None:
     """Remove a folder, and its parents below root as far as they are empty."""
     shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        for parent in folder.parents:
-            if parent == root:
-                break
-            parent.rmdir()
+    drop_empty(folder.parent, root)
 
 
 def _size(folder: Path) -> int:

@@ -9,9 +9,10 @@ import torch
 from synthetic import SETTINGS, make_learner, make_rollout, with_settings
 from torch import Tensor
 
-from fp3o.algorithms.full_pipeline import fp3o
+from fp3o.algorithms.full_pipeline import Fp3oSettings, fp3o
 from fp3o.algorithms.objective import CONDITION_TOLERANCE, condition
 from fp3o.algorithms.turns import Context, Rollout, Turn
+from fp3o.config.settings import own
 from fp3o.learner.randomness import Draws
 from fp3o.learner.update import Learner
 
@@ -94,7 +95,7 @@ def test_clipping_only_shuts_between_epochs(kind: str) -> None:
     states = [state for _, state, _ in seen[1:]] + [state(learner)]
     going = torch.ones(len(SEEDS), dtype=torch.bool)
     epochs = torch.zeros(len(SEEDS))
-    assert len(seen) == 1 + CLIPPING_ONLY.epochs_dependent
+    assert len(seen) == 1 + own(CLIPPING_ONLY, Fp3oSettings).epochs_dependent
     for (turn, _, log_ratio), before, after in zip(seen[1:], states[:-1], states[1:], strict=True):
         left, right = condition(log_ratio, context.advantage, rollout.alive)
         going = going & (left + CONDITION_TOLERANCE >= right)
@@ -103,8 +104,10 @@ def test_clipping_only_shuts_between_epochs(kind: str) -> None:
         assert same(before, after).equal(~going)
         epochs += going
     assert (epochs == 0).any()
-    assert (epochs == CLIPPING_ONLY.epochs_dependent).any()
-    assert ((epochs > 0) & (epochs < CLIPPING_ONLY.epochs_dependent)).any(), "some should shut after an epoch or more"
+    assert (epochs == own(CLIPPING_ONLY, Fp3oSettings).epochs_dependent).any()
+    assert ((epochs > 0) & (epochs < own(CLIPPING_ONLY, Fp3oSettings).epochs_dependent)).any(), (
+        "some should shut after an epoch or more"
+    )
 
 
 @pytest.mark.parametrize("kind", ["full", "partial", "none"])

@@ -14,9 +14,9 @@ from synthetic import SETTINGS, make_learner, make_rollout, make_spec, with_sett
 from torch import Tensor
 
 from fp3o.algorithms.objective import clipped_product
-from fp3o.algorithms.sequential import a2po
+from fp3o.algorithms.sequential import A2poSettings, a2po
 from fp3o.algorithms.turns import Context, Turn
-from fp3o.config.settings import Settings
+from fp3o.config.settings import Settings, own
 from fp3o.learner import step
 from fp3o.learner.randomness import Draws
 
@@ -112,7 +112,8 @@ def test_blocks_learn_as_a_loop_by_hand_says(kind: str, cumulative: bool, monkey
                     product = np.ones_like(ratio[..., 0])
                     for other in others:
                         product = product * ratio[..., other]
-                    low, high = 1 - settings.clip_others, 1 + settings.clip_others
+                    others_clip = own(settings, A2poSettings).clip_others
+                    low, high = 1 - others_clip, 1 + others_clip
                     np.testing.assert_allclose(
                         given.weight[replica, ..., agent], np.clip(product, low, high), atol=1e-5, rtol=1e-5
                     )
@@ -167,6 +168,7 @@ def _observed(kind: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) ->
 def _by_hand(context: Context, replica: int, ratios: Sequence[Numbers]) -> Iterator[Expected]:
     """The turns of one replica, from the ratios [T, N, A] as they stood when each turn began."""
     settings, rollout = context.settings, context.rollout
+    cumulative = context.own(A2poSettings).cumulative_blocks
     reward, value, stored, alive, following, continues = (
         x[replica].double().numpy()
         for x in (
@@ -207,19 +209,19 @@ def _by_hand(context: Context, replica: int, ratios: Sequence[Numbers]) -> Itera
     returns = np.stack([corrected(agent, None) for agent in range(agents)], -1)
     advantage = standardised(returns)
     starts = iter(ratios)
-    for round_ in range(math.ceil(settings.epochs / BLOCKS) if settings.cumulative_blocks else 1):
+    for round_ in range(math.ceil(settings.epochs / BLOCKS) if cumulative else 1):
         scores = [float(np.mean(np.abs(advantage[..., i] / stored[..., i]))) for i in range(agents)]
         order = sorted(range(agents), key=lambda i: -scores[i])
         for stage, block in enumerate((order[:3], order[3:])):
             ratio = next(starts)
             before = order[: 3 * stage]
-            members = order if settings.cumulative_blocks else before
+            members = order if cumulative else before
             others = [[j for j in members if j != i] for i in range(agents)]
             if stage or round_:
                 for agent in block:
                     returns[..., agent] = corrected(agent, np.prod(ratio[..., others[agent]], -1))
                 advantage = standardised(returns)
-            learners = [*before, *block] if settings.cumulative_blocks else block
+            learners = [*before, *block] if cumulative else block
             quotients = [np.mean(1 / np.prod(1 + abs(1 - ratio[..., i:]), -1)) for i in range(agents)]
             yield Expected(
                 [i in learners for i in range(agents)],

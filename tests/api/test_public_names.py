@@ -75,9 +75,11 @@ Context.fraction
 Context.iteration
 Context.log_ratio
 Context.next_value
+Context.own(self, kind: type[T]) -> T
 Context.raw_advantage
 Context.returns
 Context.rollout
+Context.setting(self, name: str) -> Any
 Context.settings
 Context.snapshot
 Context.state
@@ -99,6 +101,11 @@ Episode.return_per_agent
 Episode.slot
 Episode.total_return
 Episode.won
+Inputs
+Inputs.choices
+Inputs.rest
+Inputs.shape
+Inputs.split(self, rows: Tensor) -> tuple[Tensor, Tensor]
 Rollout
 Rollout.action
 Rollout.alive
@@ -144,10 +151,24 @@ Team
 Team.act(self, observations: ArrayLike | Mapping[str, Any] | Sequence[Mapping[str, Any]], memory:
     NDArray[np.float32] | None = None, available: ArrayLike | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
     = None, deterministic: bool = True) -> tuple[Any, NDArray[np.float32] | None]
+Team.log_prob(self, observations: ArrayLike, actions: ArrayLike, memory: NDArray[np.float32] | None = None,
+    available: ArrayLike | None = None) -> NDArray[np.float32]
+Team.to_torch(self) -> TorchTeam
+Team.value(self, states: ArrayLike, memory: NDArray[np.float32] | None = None) -> tuple[NDArray[np.float32],
+    NDArray[np.float32] | None]
 TensorBoard(folder: str | Path) -> None
 TensorBoard.end(self) -> None
 TensorBoard.evaluation(self, seed: int, records: Sequence[Record]) -> None
 TensorBoard.iteration(self, seed: int, record: Record) -> None
+TorchTeam
+TorchTeam.distribution(self, observation: Tensor, available: Tensor | None = None, memory: Tensor | None = None)
+    -> tuple[Distribution, Tensor | None]
+TorchTeam.forward(self, observation: Tensor, available: Tensor | None = None, memory: Tensor | None = None) ->
+    Acted
+TorchTeam.log_prob(self, observation: Tensor, action: Tensor, available: Tensor | None = None, memory: Tensor |
+    None = None) -> Tensor
+TorchTeam.to_onnx(self, path: str | Path) -> None
+TorchTeam.value(self, state: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor | None]
 Turn
 Turn.advantage
 Turn.agents
@@ -178,13 +199,14 @@ algorithm(name: str, *, title: str = , colour: str = ,
     check: Callable[[Any, str, int], str] | None = None) -> Callable[[Turns], Turns]
 environment(name: str, *, settings: Mapping[str, Scalar] | None = None,
     metrics: Mapping[str, str] | None = None) -> Callable[[T], T]
+network(name: str, *, critic: type[Any] | None = None) -> Callable[[C], C]
 play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
 runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Any]
-train(cell: str, seeds: Iterable[int] = range(0, 5), settings: Mapping[str, Scalar] | None = None, out: str | Path =
-    runs, callbacks: Sequence[Callback] = (), *, device: Literal[auto, cpu, cuda] = auto, path: Literal[auto, eager,
-    compiled] = auto, threads: int = 0, allow_path_change: bool = False, keep_state: bool = False, checkpoint_every:
-    int = 0, keep_best: bool = False, timings: str | Path | None = None, suite: str | None = None, quiet: bool =
-    False) -> list[Run]
+train(cell: str, seeds: Iterable[int] = range(0, 5), settings: Mapping[str, Scalar] | None = None, out: str |
+    Path = runs, callbacks: Sequence[Callback] = (), *, device: Literal[auto, cpu, cuda] = auto, path: Literal[auto,
+    eager, compiled] = auto, threads: int = 0, allow_path_change: bool = False, keep_state: bool = False,
+    checkpoint_every: int = 0, keep_best: bool = False, timings: str | Path | None = None, suite: str | None = None,
+    start_from: str | Path | Run | None = None, quiet: bool = False) -> list[Run]
 """
 
 

@@ -8,7 +8,7 @@ import pytest
 from command import call
 
 from fp3o.cli import entry
-from fp3o.cli.main_memory import full_memory
+from fp3o.cli.out_of_memory import full_memory
 
 ERRORS = [
     MemoryError(),

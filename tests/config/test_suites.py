@@ -71,7 +71,7 @@ def test_films_are_of_cells_of_the_suite(write: Callable[[str, str], None]) -> N
     write("part", f"title: Part\nextends: base\nonly: '*/two-step/*'\n{films}")
     assert load_suite("part").films == ("matrix/two-step/none/fp3o",)
     write("other", "title: Other\nextends: base\nfilms: [smac/3m/full/fp3o]\n")
-    with pytest.raises(UserError, match="films: smac/3m/full/fp3o is none of its cells"):
+    with pytest.raises(UserError, match="films: smac/3m/full/fp3o is not one of its cells"):
         load_suite("other")
 
 
@@ -247,7 +247,7 @@ def test_a_suite_by_its_path(
     (tmp_path / "my" / "base.yaml").write_text(MINE)
     for name, message in {
         "none.yaml": "there is no such file",
-        "base.yaml": "that is the name of a suite of fp3o; give the file another",
+        "base.yaml": "fp3o has a suite of that name; rename the file",
         "a b.yaml": "the file's name may hold letters",
     }.items():
         with pytest.raises(UserError, match=f"suite {name}: {message}"):
@@ -264,11 +264,11 @@ def test_a_grid_is_made_of_variants_that_need_no_entry(tmp_path: Path) -> None:
     assert (plan.settings.clip, plan.settings.epochs, plan.cell.title) == (0.1, 2, "MAPPO (clip 0.1 epochs 2)")
     assert len({plan.digest for plan in plans.values()}) == 4
     tiny = config.resolve(config.Cell.parse("matrix/climbing/none/happo-actor_lr-1e-05-agent_order-semi-greedy"))
-    assert (tiny.settings.actor_lr, tiny.settings.agent_order) == (1e-05, "semi-greedy")
+    assert (tiny.settings.actor_lr, vars(tiny.settings)["agent_order"]) == (1e-05, "semi-greedy")
     for place, (grid, message) in enumerate(
         {
-            "{clipp: [0.1]}": "grid of mappo: mappo-clipp-0.1 is no name of a cell",
-            "{clip: [-0.1]}": "mappo-clip--0.1 is no name of a cell",
+            "{clipp: [0.1]}": "grid of mappo: mappo-clipp-0.1 is not the name of a cell",
+            "{clip: [-0.1]}": "mappo-clip--0.1 is not the name of a cell",
             "{clip: [2]}": r"matrix/climbing/full/mappo-clip-2 \(variant mappo-clip-2\): clip = 2 is not allowed",
             "{double_clip: [true]}": "double_clip is read only by fp3o",
         }.items()

@@ -15,15 +15,18 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # By tutorial, how many outputs it shows; of the others, a cluster needs one.
 TUTORIALS = {"reproduce-a-cell": 4, "what-a-team-does": 5, "your-algorithm": 4}
+PAGES = {"networks": 2, "transfer": 5}  # likewise, of the pages that are no tutorials
 
 
 def test_every_block_runs_and_prints_what_is_shown(tmp_path: Path) -> None:
     """In one process, which imports torch once."""
     script = ROOT / "tests" / "helpers" / "run_pages.py"
-    pages = [str(DOCS / "tutorials" / f"{name}.md") for name in TUTORIALS]
+    pages = [str(DOCS / "tutorials" / f"{name}.md") for name in TUTORIALS] + [
+        str(DOCS / f"{name}.md") for name in PAGES
+    ]
     done = subprocess.run([sys.executable, str(script), str(tmp_path), *pages], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines() == [f"{name} {count}" for name, count in TUTORIALS.items()]
+    assert done.stdout.splitlines() == [f"{name} {count}" for name, count in (TUTORIALS | PAGES).items()]
 
 
 @pytest.mark.parametrize(

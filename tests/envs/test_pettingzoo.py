@@ -137,7 +137,7 @@ def test_rewards_are_shared_as_chosen(
     assert (step.episodes[0].total_return, step.episodes[0].return_per_agent) == (total, per_agent)
 
 
-def test_continuous_actions_are_stretched_to_bounds_and_padding_is_ignored(strange: Any) -> None:
+def test_continuous_actions_are_rescaled_to_bounds_and_padding_is_ignored(strange: Any) -> None:
     env = strange("walkers", 2, agent_id=False)
     assert env.spec.action.used == (2, 3)
     assert env.spec.state_size == 2
@@ -248,7 +248,7 @@ def test_a_failure_during_evaluation_starts_another_episode(strange: Any) -> Non
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("always_dies", "its process ends, killed by signal 9"), ("always_raises", "RuntimeError: a wheel came off")],
+    [("always_dies", "its process died, killed by signal 9"), ("always_raises", "RuntimeError: a wheel came off")],
 )
 def test_what_always_fails_is_reported_in_one_line(strange: Any, name: str, why: str) -> None:
     env = strange(name, 2)
@@ -263,12 +263,12 @@ def test_what_always_fails_is_reported_in_one_line(strange: Any, name: str, why:
 
 @pytest.mark.parametrize("name", ["sometimes_dies", "sometimes_raises"])
 def test_episodes_are_lost_up_to_a_share(strange: Any, name: str) -> None:
-    why = "its process ends, killed by signal 9" if name == "sometimes_dies" else "RuntimeError: a wheel came off"
+    why = "its process died, killed by signal 9" if name == "sometimes_dies" else "RuntimeError: a wheel came off"
     env = strange(name, 4, lost_share=0.01)
     env.reset(slot_seeds(0, "test", 4))
-    with pytest.raises(UserError, match=rf"\d+ of \d+ episodes were lost, most of them so: {why}") as error:
+    with pytest.raises(UserError, match=rf"\d+ of \d+ episodes were lost, most often because: {why}") as error:
         play(env, 100)
-    assert "allow more than lost_share = 0.01" in str(error.value)
+    assert "fix the environment, or raise lost_share = 0.01" in str(error.value)
     assert "\n" not in str(error.value)
     env = strange(name, 4, lost_share=1.0)
     env.reset(slot_seeds(0, "test", 4))
@@ -334,7 +334,7 @@ def test_of_what_a_worker_writes_the_last_lines_are_kept(strange: Any) -> None:
     play(env, 2)  # two million characters
     kept = env._workers[0].child._written
     assert len(kept) <= KEPT
-    with pytest.raises(UserError, match=r"its process ends, exit status 3: the last line$"):
+    with pytest.raises(UserError, match=r"its process died, exit status 3: the last line$"):
         play(env, 20)
 
 
@@ -360,7 +360,7 @@ def test_a_hanging_step_is_reported_and_its_process_ended(strange: Any) -> None:
     pids = process_ids(env)
     env.reset(slot_seeds(0, "test", 2))
     env.step(np.zeros((2, 2, 3)))
-    with pytest.raises(UserError, match=r"environment [01] has not come back for 1 s; it hangs$"):
+    with pytest.raises(UserError, match=r"environment [01] has not responded for 1 s; it hangs$"):
         env.step(np.zeros((2, 2, 3)))
     assert not any(alive(pid) for pid in pids)
 
@@ -374,7 +374,7 @@ def test_a_hanging_factory_is_reported(strange: Any, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("dies_at_birth", "the process that builds it dies, exit status 7"),
+        ("dies_at_birth", "the process that builds it died, exit status 7"),
         ("fails_at_birth", "the factory fails: FileNotFoundError: no map here"),
         ("number", "the factory returns a int, no ParallelEnv"),
         ("Turns", "turn_based_aec_to_parallel(env) where they really move one after the other"),
@@ -529,10 +529,10 @@ def test_check_says_what_fits() -> None:
     ("name", "line"),
     [
         ("strange_environments:always_raises", "no:   playing random actions fails: RuntimeError: a wheel came off"),
-        ("strange_environments:always_dies", "no:   its process dies, killed by signal 9"),
+        ("strange_environments:always_dies", "no:   its process died, killed by signal 9"),
         ("strange_environments:Broken", "a's observation contains NaN or infinity"),
         ("strange_environments:Ghost", "no:   rewards name agents that are not in possible_agents: ghost"),
-        ("strange_environments:Leaver", "no:   its process leaves before the end, exit status 0"),
+        ("strange_environments:Leaver", "no:   its process exited early, exit status 0"),
         ("strange_environments:Mixed", "no:   some agents have Box actions and others discrete ones"),
         ("no_such_module:env", "no:   module 'no_such_module' cannot be imported: ModuleNotFoundError"),
         ("chess", "no:   'chess' is not of the form module:factory; known by name: simple-spread"),
@@ -548,7 +548,7 @@ def test_check_says_what_does_not_fit(name: str, line: str) -> None:
 def test_check_is_not_held_up_by_a_hang() -> None:
     fits, text = words("strange_environments:hangs", seconds=8.0)
     assert not fits
-    assert "no:   it has not come back for 8 s: it hangs" in text
+    assert "no:   it has not responded for 8 s: it hangs" in text
     assert "yes:  2 agents: a, b" in text
 
 
@@ -561,7 +561,7 @@ def test_check_foresees_the_memory_of_a_rollout() -> None:
 def test_check_notices_that_a_team_of_rivals_earns_nothing() -> None:
     fits, text = words("strange_environments:Rivals")
     assert fits
-    assert "note: rewards of all agents add up to 0 in every step" in text
+    assert "note: rewards sum to 0 over the agents in every step" in text
     assert "--set reward=own" in text
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from benchmarks.fidelity import smac_oracle as oracle
 from fp3o.config import Cell, resolve
 from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.smac import oracle
 from fp3o.envs.smac.battle import SINCE_REVISION_3, Battles, Response, Steering, steering_numbers
 from fp3o.envs.smac.constants import CHASING, FOLLOW, FREE, RETURNING
 from fp3o.envs.smac.embedded import EmbeddedBattles

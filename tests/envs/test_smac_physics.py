@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.fidelity import smac_oracle as oracle
 from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
-from fp3o.envs.smac import oracle, units
+from fp3o.envs.smac import units
 from fp3o.envs.smac.battle import Battles, steering_numbers
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.scenarios import SCENARIOS, Group, Scenario

@@ -21,6 +21,7 @@ from fp3o.envs.interface import ActionSpec, BatchEnv, EnvSpec, Episode, Seeds, S
 from fp3o.errors import UserError
 from fp3o.networks.actor import Actor
 from fp3o.networks.sharing import sharing
+from fp3o.networks.trunk import StandardTrunk
 from fp3o.rollout import evaluation as evaluate
 
 GOLDEN = Path(os.environ.get("FP3O_GOLDEN", DATA / "golden")) / "envs" / "smac"
@@ -223,7 +224,7 @@ class Repeating(BatchEnv):
 def test_evaluation_replays_a_dropped_battle_from_a_clean_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     env = Repeating()
     monkeypatch.setattr(evaluate, "make", lambda *arguments, **named: env)
-    actor = Actor(3, env.spec.action, 16, True, "sigmoid", sharing("full", env.spec.agent_types))
+    actor = Actor(StandardTrunk(3, 16, True), env.spec.action, "sigmoid", sharing("full", env.spec.agent_types))
     trunks, heads = actor.initialise(torch.Generator().manual_seed(0))
     evaluator = evaluate.Evaluator(Cell.parse("smac/3m/full/mappo"), SmacOptions(), actor, 1, 2)
     (episodes,) = evaluator.run(trunks[None], 100 * heads[None], [0], "evaluation", 0)

@@ -36,7 +36,6 @@ from fp3o.learner.randomness import Draws
 from fp3o.learner.state import named
 from fp3o.learner.update import Learner
 from fp3o.networks.sharing import sharing
-from fp3o.networks.stacked import gate_inputs
 from fp3o.rollout import values
 from fp3o.rollout.collector import Collector
 from fp3o.rollout.evaluation import Evaluator
@@ -136,11 +135,13 @@ def test_values_in_pieces_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch
     whole = rollouts(Play(plan, PLAIN))
     pieces: list[int] = []
 
-    def counted(layers: dict[str, Tensor], rows: Tensor) -> Tensor:
-        pieces.append(rows.numel())
-        return gate_inputs(layers, rows)
+    gate_inputs = values.Scan._gate_inputs
 
-    monkeypatch.setattr(values, "gate_inputs", counted)
+    def counted(scan: values.Scan, layers: dict[str, Tensor], rows: Tensor) -> Tensor:
+        pieces.append(rows.numel())
+        return gate_inputs(scan, layers, rows)
+
+    monkeypatch.setattr(values.Scan, "_gate_inputs", counted)
     monkeypatch.setattr(values, "PIECE", 7 * whole[0]["state"][0, 0].numel())
     agree(whole, rollouts(Play(plan, PLAIN)))
     step = whole[0]["state"][:, 0].numel()

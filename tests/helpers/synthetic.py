@@ -111,19 +111,20 @@ def _of_one(learner: Learner, seed: int, iteration: int, deaths: bool, starts_ep
             for part in np.split(legal, first[1:], axis=-1)
         ]
         actions = torch.from_numpy(np.stack(drawn, -1).astype(np.float32))
-    size = learner.critic.state_size
-    width = settings.hidden_size
-    hidden = 0.5 * normal(2, *lead, width) if settings.recurrent else None
-    if hidden is not None and starts_episodes:
-        hidden[:, 0] = 0
+    size = learner.critic.trunk.inputs
+    hidden = [
+        0.5 * normal(*lead, trunk.memory) for trunk in (learner.actor.trunk, learner.critic.trunk) if trunk.memory
+    ]
+    for state in hidden if starts_episodes else ():
+        state[0] = 0
     return Rollout(
         observation=normal(*lead, spec.observation_size),
         state=normal(*lead, size),
         action=actions,
         log_prob=torch.zeros(lead),
         available=available,
-        hidden_actor=None if hidden is None else hidden[0],
-        hidden_critic=None if hidden is None else hidden[1],
+        hidden_actor=hidden[0] if hidden else None,
+        hidden_critic=hidden[1] if hidden else None,
         location=torch.zeros(*lead, action.parameters),
         reward=(normal(times, slots, 1) + 0.3 * normal(*lead)),
         alive=torch.from_numpy(alive),

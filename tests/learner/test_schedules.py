@@ -11,8 +11,9 @@ from short_runs import documents, files, tiny_plan, train, train_interrupted
 from synthetic import SETTINGS, make_learner, make_rollout, with_settings
 
 from fp3o import cli
+from fp3o.algorithms.turns import ClipOthers
 from fp3o.config import Cell, resolve
-from fp3o.config.settings import at, schedules_of
+from fp3o.config.settings import at, own, schedules_of
 from fp3o.errors import UserError
 from fp3o.execution import compiler
 from fp3o.execution.steps import CompiledSteps, GraphSteps
@@ -61,7 +62,8 @@ def test_a_setting_that_follows_another_needs_a_value_then() -> None:
     cell = Cell.parse("matrix/climbing/full/coppo")
     with pytest.raises(UserError, match=r"clip_others follows clip, which is 'linear 0\.2 to 0\.1'; allowed: a value"):
         resolve(cell, {"clip": "linear 0.2 to 0.1"})
-    assert resolve(cell, {"clip": "linear 0.2 to 0.1", "clip_others": 0.1}).settings.clip_others == 0.1
+    settings = resolve(cell, {"clip": "linear 0.2 to 0.1", "clip_others": 0.1}).settings
+    assert own(settings, ClipOthers).clip_others == 0.1
 
 
 def test_shapes() -> None:

@@ -103,15 +103,15 @@ def inputs(actor: Actor, critic: Critic, agents: int) -> dict[str, Any]:
         assert (action.flatten(0, -2).amax(0) == torch.tensor(actor.action.sizes) - 1).all()
         assert len(choices) == 1 or (action[..., 0] != action[..., 1]).float().mean() > 0.5
     keep = (normal(LENGTH) > -0.5).to(torch.get_default_dtype())
-    recurrent = actor.recurrent
+    recurrent = bool(actor.trunk.memory)
     return {
-        "observation": normal(LENGTH, actor.observation_size),
-        "state": normal(LENGTH, critic.state_size),
+        "observation": normal(LENGTH, actor.trunk.inputs),
+        "state": normal(LENGTH, critic.trunk.inputs),
         "action": action,
         "available": available,
         "keep": keep,
-        "hidden_actor": normal(actor.hidden_size) if recurrent else None,
-        "hidden_critic": normal(actor.hidden_size) if recurrent else None,
+        "hidden_actor": normal(actor.trunk.memory) if recurrent else None,
+        "hidden_critic": normal(actor.trunk.memory) if recurrent else None,
         "weight": normal(LENGTH) / (agents * CHUNKS * LENGTH),
     }
 

@@ -18,6 +18,7 @@ def forget() -> Iterator[None]:
     tables: tuple[dict[str, object], ...] = (
         registry.ALGORITHMS,  # type: ignore[assignment]
         registry.ENVIRONMENTS,
+        registry.NETWORKS,
         registry._LOADED,
         sys.modules,
     )

@@ -15,10 +15,17 @@ EXAMPLES = ROOT / "docs" / "examples"
 PAGE = (ROOT / "docs" / "plugins.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["shy.py", "penalty.py", "agree.py", "shy.yaml"])
-def test_the_page_shows_the_files(name: str) -> None:
-    assert f"all of `{name}`:\n" in PAGE
-    assert (EXAMPLES / name).read_text() in re.findall(r"^```(?:python|yaml)\n(.*?)^```$", PAGE, re.M | re.S)
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [
+        *(("plugins", name) for name in ("shy.py", "penalty.py", "agree.py", "shy.yaml")),
+        *(("networks", name) for name in ("pixels.py", "spot.py", "entities.py")),
+    ],
+)
+def test_the_page_shows_the_files(page: str, name: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    assert f"all of `{name}`" in text
+    assert (EXAMPLES / name).read_text() in re.findall(r"^```(?:python|yaml)[^\n]*\n(.*?)^```$", text, re.M | re.S)
 
 
 def test_the_suite_is_the_pages(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,9 @@ from synthetic import SETTINGS, make_learner, make_rollout
 
 import fp3o
 from fp3o import cli, config, registry
+from fp3o.algorithms.turns import ClipOthers
 from fp3o.config import Cell, resolve
+from fp3o.config.settings import own
 from fp3o.envs import make
 from fp3o.envs.pettingzoo.factory import load_factory, located
 from fp3o.learner.randomness import Draws
@@ -59,7 +61,11 @@ def test_an_algorithm_is_named_everywhere(shy: Path, capsys: pytest.CaptureFixtu
     cell = Cell.parse("matrix/two-step/none/shy")
     assert (cell.title, config.algorithm_colour(cell.label)) == ("Shy", "#123456")
     plan = resolve(cell, {"shyness": "2"})
-    assert (plan.settings.epochs, plan.settings.clip_others, vars(plan.settings)["shyness"]) == (3, 0.3, 2.0)
+    assert (plan.settings.epochs, own(plan.settings, ClipOthers).clip_others, vars(plan.settings)["shyness"]) == (
+        3,
+        0.3,
+        2.0,
+    )
     assert [str(change) for change in plan.deviations] == ["shyness 1.0 → 2.0 (--set)"]
     with pytest.raises(fp3o.UserError, match=r"shyness = 101 is not allowed; allowed: 0 … 100"):
         resolve(cell, {"shyness": "101"})

@@ -15,7 +15,8 @@ from synthetic import ACTIONS, SETTINGS, make_learner, make_rollout, make_spec, 
 from torch import Tensor, nn
 
 from fp3o.algorithms import turns
-from fp3o.config.settings import Settings
+from fp3o.algorithms.full_pipeline import Fp3oSettings
+from fp3o.config.settings import Settings, own
 from fp3o.config.sharings import SHARINGS
 from fp3o.learner.randomness import Draws
 from fp3o.learner.state import Parameters
@@ -107,7 +108,9 @@ def orders(learner: Learner, seed: int, iteration: int, sequential: bool = False
     """
     s, draws = learner.settings, Draws((seed,), iteration)
     times, slots, agents = s.rollout_length, s.rollout_threads, learner.spec.agents
-    lengths, count = ((s.epochs,) * agents, 1) if sequential else ((s.epochs, s.epochs_dependent), agents)
+    lengths, count = (
+        ((s.epochs,) * agents, 1) if sequential else ((s.epochs, own(s, Fp3oSettings).epochs_dependent), agents)
+    )
 
     def every() -> Iterator[Tensor]:
         for turn, epochs in enumerate(lengths):

@@ -10,7 +10,7 @@ import pytest
 
 from fp3o import config
 from fp3o.statistics import claims, cost, findings, matching
-from fp3o.statistics.claims import CLAIMS
+from fp3o.statistics.claims import every_claim
 from fp3o.statistics.findings import Effect, Finding, correct, finding_of, together
 from fp3o.statistics.matching import MATCHING_SIZES, Matching
 from fp3o.statistics.suites import SuiteRuns
@@ -23,14 +23,14 @@ def suite(root: Path) -> SuiteRuns:
 
 
 def finding(name: str, root: Path) -> Finding:
-    (claim,) = [claim for claim in CLAIMS if claim.name == name]
+    (claim,) = [claim for claim in every_claim() if claim.name == name]
     return claim.test(suite(root))
 
 
 def test_nothing_is_claimed_without_runs(tmp_path: Path) -> None:
     found = claims.ledger(suite(tmp_path))
     assert {verdict.verdict for _, verdict in found} == {"not run"}
-    assert len({claim.name for claim, _ in found}) == len(found) == len(claims.CLAIMS)
+    assert len({claim.name for claim, _ in found}) == len(found) == len(every_claim())
 
 
 def test_every_cell_a_claim_needs_is_in_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_every_cell_a_claim_needs_is_in_the_suite(tmp_path: Path, monkeypatch: p
 
     for module in (claims, findings, matching):
         monkeypatch.setattr(module, "cell_at", cell_at)
-    for claim in CLAIMS:
+    for claim in every_claim():
         claim.test(data)
     assert len(set(asked)) > 100
     assert set(asked) <= set(data.cells)
@@ -123,7 +123,7 @@ def test_matching_is_read_beside_what_a_constant_answer_scores() -> None:
 
 def test_spread_over_seeds(tmp_path: Path, write_run: Any) -> None:
     for label, values in {"fp3o": (50.0, 51.0, 53.0, 50.0, 53.0), "coppo": (10.0, 50.0, 80.0, 30.0, 90.0)}.items():
-        for task in claims.MORE_SMAC:
+        for task in claims.tasks_of("more_smac"):
             for seed, score in enumerate(values):
                 write_run(tmp_path, f"smac/{task}/full/{label}", seed, score, suite="paper")
     found = finding("C14", tmp_path)
@@ -178,7 +178,7 @@ def test_best_sharing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "scores_of", scores)
     beaten: tuple[str, ...] = ()
     assert finding("C24", tmp_path).verdict == "supported"
-    beaten = claims.MAMUJOCO[:2]
+    beaten = claims.tasks_of("mamujoco")[:2]
     assert finding("C24", tmp_path).evidence.startswith("best in 16 of 24 ")
     assert finding("C24", tmp_path).verdict == "undecided"
     beaten, level["full"] = (), 2.0

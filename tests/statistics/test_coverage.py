@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fp3o.statistics import aggregate, intervals
-from fp3o.statistics.cost import ratio_interval
+from fp3o.statistics.cost import Estimate
 from fp3o.statistics.intervals import Interval
 from fp3o.statistics.rank_tests import chance_interval
 from fp3o.statistics.spread import spread_ratio
@@ -173,8 +173,9 @@ def test_ratios_of_times() -> None:
     a, b = (scale * generator.lognormal(0, 0.1, (TRIALS, 10)) for scale in (1.5, 1.0))
     found = []
     for x, y in zip(a, b, strict=True):
-        first, second = intervals.mean_interval(x.tolist()), intervals.mean_interval(y.tolist())
-        found.append(ratio_interval(float(x.mean()), first, float(y.mean()), second).contains(1.5))
+        first, second = (Estimate(float(z.mean()), *intervals.mean_interval(z.tolist())[:2]) for z in (x, y))
+        ratio = first.over(second)
+        found.append(ratio.low <= 1.5 <= ratio.high)
     assert 0.93 <= share(found) <= 0.98, share(found)
 
 

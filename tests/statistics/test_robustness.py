@@ -53,7 +53,7 @@ def test_the_choice_that_flips_a_verdict_is_named(data: SuiteRuns) -> None:
     shaky = rows["happo"]
     assert (shaky.usual, shaky.flips) == ("undecided", {"better": ["without seed 4"]})
     assert shaky.holds == len(shaky.others) - 1 == len(robustness.CHOICES) - 1
-    first, _ = robustness.table(list(rows.values()))
+    first, _ = robustness.table(list(rows.values())).rows
     assert first[1].endswith("happo")
     assert first[5] == "better: without seed 4"
     assert robustness.notes(list(rows.values()))[0].startswith("2 verdicts, 1 of them decided; 1 of these hold")

@@ -209,18 +209,18 @@ def test_the_split_of_time_is_that_of_one_cell(tmp_path: Path) -> None:
 def test_rollouts_are_the_same_work(tmp_path: Path) -> None:
     """Processes that differ in them by half do not make an algorithm dearer; one process of each cannot tell at all."""
     costs = measured(tmp_path, CHEETAH, ORDERED, MIB)
-    slow = costs[0]._replace(times=costs[0].times._replace(rollout=12.0, rollout_low=11.9, rollout_high=12.1))
+    slow = costs[0]._replace(times=costs[0].times._replace(rollout=cost.Estimate(12.0, 11.9, 12.1)))
     found = cost.times([slow, *costs[1:]])
     # The mean rollout of the task's five cells is 8.8 s for all of them.
-    assert found[f"{CHEETAH}/fp3o"].iteration == pytest.approx((8.8 + 4) / (8.8 + 2))
-    assert found[f"{CHEETAH}/mappo"].iteration == 1.0
+    assert found[f"{CHEETAH}/fp3o"].iteration.value == pytest.approx((8.8 + 4) / (8.8 + 2))
+    assert found[f"{CHEETAH}/mappo"].iteration.value == 1.0
     assert findings([slow, *costs[1:]])["C31"].verdict == "contradicted"
     single = findings([one._replace(processes=1) for one in (slow, *costs[1:])])["C31"]
     assert single.verdict == "undecided"
     assert single.evidence.startswith("1.00 to 1.50 of MAPPO's, one process each")
     # Measured in turn with MAPPO, a cell has a MAPPO of its own.
-    beside = slow._replace(beside=costs[2].times._replace(update=1.0, update_low=0.9, update_high=1.1))
-    assert cost.times([beside])[f"{CHEETAH}/fp3o"].update == pytest.approx(4.0)
+    beside = slow._replace(beside=costs[2].times._replace(update=cost.Estimate(1.0, 0.9, 1.1)))
+    assert cost.times([beside])[f"{CHEETAH}/fp3o"].update.value == pytest.approx(4.0)
 
 
 def test_a_wrong_cost_file_is_refused(tmp_path: Path) -> None:

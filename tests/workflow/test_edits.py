@@ -44,7 +44,7 @@ def test_a_variants_setting_concerns_no_other_cell(trained: Checkout) -> None:
 
 def test_cosmetic_edits_train_nothing(trained: Checkout) -> None:
     trained.edit("workflow/rules/train.smk", " -- fp3o train ", "  --   fp3o train ")
-    trained.edit("workflow/rules/train.smk", "threads: 1", "threads: 2")
+    trained.edit("workflow/rules/train.smk", "threads: threads", "threads: 2")
     trained.edit("profiles/default/config.yaml", "retries: 1", "retries: 3")
     trained.edit("benchmarks/tasks.yaml", "# Hyper-parameters", "# The hyper-parameters")
     for path in trained.path.rglob("*"):

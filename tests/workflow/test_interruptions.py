@@ -32,11 +32,13 @@ def resumes(checkout: Checkout) -> list[int]:
     return [document["volatile"]["resumes"] for document in checkout.documents().values()]  # type: ignore[index]
 
 
-def start(checkout: Checkout, journal: Path, seconds: str = "0.3") -> subprocess.Popen[bytes]:
+def start(checkout: Checkout, journal: Path, hold: Path) -> subprocess.Popen[bytes]:
+    """A sweep whose jobs wait before their last iteration until `hold` is removed."""
+    hold.touch()
     return subprocess.Popen(
         ["snakemake", "runs", "--cores", "2"],
         cwd=checkout.path,
-        env={**checkout.environment, "FAKE_SECONDS": seconds, "FAKE_JOURNAL": str(journal)},
+        env={**checkout.environment, "FAKE_HOLD": str(hold), "FAKE_JOURNAL": str(journal)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -45,14 +47,14 @@ def start(checkout: Checkout, journal: Path, seconds: str = "0.3") -> subprocess
     )
 
 
-def half_done(checkout: Checkout) -> bool:
-    return any(b'\\"iteration\\": 3' in p.read_bytes() for p in checkout.path.glob("results/*/scratch/**/resume.*"))
+def begun(checkout: Checkout) -> bool:
+    return any(b'\\"iteration\\": 7' in p.read_bytes() for p in checkout.path.glob("results/*/scratch/**/resume.*"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_sweep_resumes(checkout: Checkout, trained: Checkout, tmp_path: Path, number: int) -> None:
-    process = start(checkout, tmp_path / "journal")
-    wait_for(lambda: half_done(checkout), process)
+    process = start(checkout, tmp_path / "journal", tmp_path / "hold")
+    wait_for(lambda: begun(checkout), process)
     os.killpg(process.pid, number)
     assert process.wait() != 0
     if number == signal.SIGKILL:
@@ -65,12 +67,13 @@ def test_an_interrupted_sweep_resumes(checkout: Checkout, trained: Checkout, tmp
 
 def test_a_trainer_told_to_stop_saves_and_is_retried(checkout: Checkout, trained: Checkout, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
-    process = start(checkout, journal)
-    wait_for(lambda: half_done(checkout), process)
+    process = start(checkout, journal, tmp_path / "hold")
+    wait_for(lambda: begun(checkout), process)
     pid = int(journal.read_text().splitlines()[0].split()[4])
     os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: "stopped" in journal.read_text(), process)
+    (tmp_path / "hold").unlink()
     assert process.wait() == 0
-    assert "stopped" in journal.read_text()
     assert scores(checkout) == scores(trained)
     assert resumes(checkout).count(1) == 5
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,12 @@ def test_runs_in_the_store_are_not_counted_as_missing(suite: config.Suite, monke
     assert missing.summary(suite, 2, 0) == [
         "suite smoke: of 18 runs of 9 cells 0 here, 18 saved and not pulled (`fp3o pull`), 0 to train"
     ]
+
+
+def test_it_does_without_torch() -> None:
+    """Every call of Snakemake would wait for it."""
+    code = (
+        "import sys; from fp3o import config; from fp3o.workflow import missing; "
+        "missing.summary(config.load_suite('smoke'), 2, 0); sys.exit('torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -110,12 +110,17 @@ def test_jobs_get_the_slots_that_hold_them(full: Checkout, tmp_path: Path) -> No
     fake_nvidia_smi(tmp_path / "smi", [device(0, 143_771), device(1, 24_564)])
     path = os.pathsep.join([str(tmp_path / "smi"), full.environment["PATH"]])
     table = "results/paper/tables/table-smac.csv"
-    text = full.snakemake("-n", "-p", table, "--config", "gpus=0,1", PATH=path).stdout
+    cores = ("--cores", "16", "--quiet", "host")
+    text = full.snakemake("-n", "-p", table, "--config", "gpus=0,1", *cores, PATH=path).stdout
     given = re.findall(r"--per-gpu 4 --slots (\d) --log \S+ -- fp3o train smac/(\w+)/", text)
     assert {task: int(slots) for slots, task in given}.items() >= {"bane_vs_bane": 3, "3s5z": 1}.items()
     shares = {tuple(map(int, found)) for found in re.findall(r"device_slots=(\d), device_share=(\d+)", text)}
     assert shares == {(1, resources.WHOLE // 8), (3, 3 * resources.WHOLE // 8)}
     assert len((tmp_path / "smi" / ASKED).read_text().splitlines()) == 1
+    assert set(re.findall(r" --threads (\d+)", text)) == {"2"}  # Of 16 cores, for eight jobs at once
+    first, *_ = sorted(map(float, re.findall(r"priority: ([\d.]+)", text)), reverse=True)
+    longest = config.load_suite("paper").run("smac/corridor/none/fp3o")[0]
+    assert first == pytest.approx(resources.work_seconds(longest, 5))
 
 
 def test_training_rules_have_nothing_attached_that_could_start_them_again() -> None:
@@ -129,9 +134,9 @@ def test_training_rules_have_nothing_attached_that_could_start_them_again() -> N
 
 
 def test_rules_read_no_private_name_of_snakemake() -> None:
-    """`workflow.basedir` is documented; what else the object holds changes from version to version."""
+    """`workflow.basedir` and `.cores` are documented; what else the object holds changes from version to version."""
     text = "".join(path.read_text() for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").iterdir()])
-    assert set(re.findall(r"(?<![\w./])workflow\.(\w+)", text)) == {"basedir"}
+    assert set(re.findall(r"(?<![\w./])workflow\.(\w+)", text)) == {"basedir", "cores"}
 
 
 def test_available_by_other_means_than_the_command_line_is_refused(checkout: Checkout) -> None:

@@ -40,7 +40,8 @@ def test_what_is_trained_again_replaces_its_own_entries_alone(clone: Path) -> No
     folder = publish(CELL, 3, ended="2026-02-02T00:00:00Z")
     saving.save("Again")
     name = f"{folder.relative_to(store.runs_folder())}/run.json"
-    assert {path for path in before if locked()[path] != before[path]} == {name}
+    after = locked()
+    assert {path for path in before if after[path] != before[path]} == {name}
     assert locked().keys() == before.keys()
     assert stored() > objects_before  # what the last commit had is still there
     assert git("status", "--short") == ""
@@ -97,7 +98,8 @@ def test_a_damaged_run_is_named_and_not_saved(clone: Path, damage: str) -> None:
     assert f"{CELL}/{folder.parent.name}/seed-0" in problems[0]
     assert problems[0].startswith("not saved: ")
     assert len(json.loads(manifest.manifest_path("paper").read_bytes())["runs"]) == RUNS
-    changed = {path for path in before if locked()[path] != before[path]}
+    after = locked()
+    changed = {path for path in before if after[path] != before[path]}
     assert changed == {f"{CELL}/{folder.parent.name}/seed-1/run.json"}
 
 
@@ -390,7 +392,8 @@ def test_a_save_killed_at_any_step_loses_nothing_and_the_next_completes(clone: P
         for md5 in now.values():
             assert store.intact(store.object_path(store.STORE, md5), md5) is not None
         assert saving.save().problems == []
-        assert len([path for path in before if locked()[path] != before[path]]) == 1
+        after = locked()
+        assert len([path for path in before if after[path] != before[path]]) == 1
         # Back to the start, so that the next one is killed in a whole save too.
         git("reset", "--quiet", "--hard")
         git("clean", "-qfdx", "artifacts", ".dvc")

@@ -236,7 +236,7 @@ def summarise_failures():
         print(line, file=sys.stderr)
 
 
-PUBLISHED = sorted(near(path) for path in (data_root() / "benchmarks/published").glob("*.csv"))
+PUBLISHED = sorted(near(path) for path in (data_root() / "benchmarks/published").glob("*.*"))
 TABLES = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("table") for kind in ("csv", "md", "tex")]
 FACTS = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("facts") for kind in ("csv", "md", "tex")]
 ORDERS = [f"{ROOT}/tables/{name}.{kind}" for name in artefact_names("orders") for kind in ("csv", "md", "tex")]

@@ -39,11 +39,11 @@ def check(env: str, arguments: str = "", seconds: float = SECONDS) -> Report:
         findings = [json.loads(line) for line in output.read().splitlines()]
     trouble = None
     if code is None:
-        trouble = f"it has not come back for {seconds:g} s: it hangs"
+        trouble = f"it has not responded for {seconds:g} s: it hangs"
     elif code:
-        trouble = f"its process dies, {child.exit_message()}"
+        trouble = f"its process died, {child.exit_message()}"
     elif findings[-1:] != [END]:
-        trouble = f"its process leaves before the end, {child.exit_message()}"
+        trouble = f"its process exited early, {child.exit_message()}"
     else:
         findings.pop()
     if trouble is not None:

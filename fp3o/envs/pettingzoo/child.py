@@ -15,8 +15,8 @@ from fp3o.errors import UserError
 from fp3o.processes import command
 
 CHILD = "FP3O_CHILD"
-"""Variable of the environment by which such a process knows itself."""
-# Bytes kept of what a process writes to its error stream: the last ones.
+"""Environment variable that is set in such a process."""
+# How many of the last bytes that a process writes to stderr are kept.
 KEPT = 64 * 1024
 
 
@@ -89,7 +89,7 @@ def leave_with_parent() -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Environment variables of a child: one thread, no window, no greeting by pygame."""
+    """Environment variables of a child: one thread, no window, no pygame banner."""
     return {
         **os.environ,
         CHILD: "1",

@@ -1,7 +1,7 @@
-"""Any PettingZoo ParallelEnv as a BatchEnv: worker processes run the environments and exchange arrays by shared memory.
+"""Any PettingZoo ParallelEnv as a BatchEnv: worker processes run the environments, arrays are in shared memory.
 
 A worker that dies and an environment that raises are replaced and counted by cause; one that hangs, or loses too many
-episodes, is a UserError. None of them stops the training process for longer than the time-out.
+episodes, is a UserError. No failure blocks training for longer than the timeout.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fp3o.envs.pettingzoo.spaces import Description, Unfit
 from fp3o.errors import UserError
 from fp3o.machine import processors
 
-# Time-out for importing a simulator and building environments, which may take longer than any step.
+# Timeout for importing a simulator and building environments, which may take longer than any step.
 START_SECONDS = 120.0
 # Failures of one slot in a row, without a finished episode in between, that are accepted.
 PATIENCE = 3
@@ -54,7 +54,7 @@ class Worker:
         self.pipe = Connection(ours.detach())
 
     def send(self, message: bytes) -> None:
-        # A worker that has died is noticed when its answer is awaited.
+        # A worker that has died is noticed when its reply is read.
         try:
             self.pipe.send_bytes(message)
         except OSError:
@@ -165,7 +165,7 @@ class PettingzooBatch(BatchEnv):
         try:
             reply = json.loads(worker.pipe.recv_bytes())
         except (EOFError, OSError):
-            raise self._give_up(f"the process that builds it dies, {worker.exit_message()}") from None
+            raise self._give_up(f"the process that builds it died, {worker.exit_message()}") from None
         if "unfit" in reply:
             raise self._give_up(reply["unfit"])
         return reply
@@ -194,6 +194,8 @@ class PettingzooBatch(BatchEnv):
             episode_limit=self._options.episode_limit,
             agent_types=described.types,
             agent_id=self._options.agent_id,
+            observation_shape=described.shape,
+            state_shape=described.state_shape,
             exact_resume=False,
             metrics=tuple(column.label for column in self._columns),
         )
@@ -354,7 +356,7 @@ class PettingzooBatch(BatchEnv):
         return lost
 
     def _answers(self, workers: list[Worker]) -> list[tuple[Worker, bytes | None]]:
-        """Each worker's answer, or None if it died. UserError if one makes no progress for the time-out."""
+        """Each worker's answer, or None if it died. UserError if one makes no progress within the timeout."""
         answers: list[tuple[Worker, bytes | None]] = []
         pending: dict[Any, Worker] = {worker.pipe: worker for worker in workers}
         timeout = self._options.timeout
@@ -374,7 +376,7 @@ class PettingzooBatch(BatchEnv):
             stuck = [w for w in pending.values() if progress[w.number] == seen[w.number]]
             if stuck:
                 slot = int(self._shared.progress[stuck[0].number, 1])
-                raise self._give_up(f"environment {slot} has not come back for {timeout:g} s; it hangs")
+                raise self._give_up(f"environment {slot} has not responded for {timeout:g} s; it hangs")
             seen, deadline = progress, time.monotonic() + timeout
         return answers
 
@@ -385,7 +387,7 @@ class PettingzooBatch(BatchEnv):
         worker.stop()
         self.restarts += 1
         lost = [n for n in worker.slots if self._running[n]]
-        self._count_failure(lost, f"its process ends, {words}")
+        self._count_failure(lost, f"its process died, {words}")
         fresh = Worker(worker.number, worker.slots, self._memory)
         self._workers[worker.number] = fresh
         self._describe([fresh])
@@ -409,8 +411,8 @@ class PettingzooBatch(BatchEnv):
         if lost > max(PATIENCE, self._options.lost_share * (self._ended + lost)):
             commonest = max(self.lost_episodes, key=self.lost_episodes.__getitem__)
             raise self._give_up(
-                f"{lost} of {self._ended + lost} episodes were lost, most of them so: {commonest}; mend the "
-                f"environment, or allow more than lost_share = {self._options.lost_share:g}"
+                f"{lost} of {self._ended + lost} episodes were lost, most often because: {commonest}; fix the "
+                f"environment, or raise lost_share = {self._options.lost_share:g}"
             )
         self._failures[slots] += 1
         worst = max(slots, key=lambda n: int(self._failures[n]))

@@ -61,14 +61,16 @@ def _sizes(env: Any, description: Description) -> Iterator[Finding]:
     padded = f"; shorter ones are padded to {max(seen)}" if len(set(seen)) > 1 else ""
     yield ("yes", f"observations of {', '.join(map(str, dict.fromkeys(seen)))} numbers{padded}")
     if any(len(split_mask(env.observation_space(a))[0].shape or ()) > 1 for a in agents):
-        yield ("note", "observations are images or tables: they are flattened, and the networks have no convolutions")
+        axes = " × ".join(map(str, description.shape)) or "of different shapes"
+        seen_by = "fp3o.Inputs.split gives them to a network of yours" if description.shape else "networks see rows"
+        yield ("note", f"observations are images or tables, {axes}: the standard network flattens them, {seen_by}")
     if description.kind == "gaussian":
         dimensions = [c[0] for c in description.choices]
         yield ("yes", f"continuous actions of {', '.join(map(str, dict.fromkeys(dimensions)))} dimensions")
         if not all(env.action_space(a).is_bounded() for a in agents):
-            yield ("note", "some actions have no finite bounds: they are passed on as they are")
+            yield ("note", "some actions have no finite bounds: they are passed through unscaled")
         elif not all(np.all(np.abs([env.action_space(a).low, env.action_space(a).high]) == 1.0) for a in agents):
-            yield ("note", "action bounds are not ±1: the policy's ±1 are stretched to them")
+            yield ("note", "action bounds are not ±1: the policy's [−1, 1] is rescaled to them")
     else:
         words = dict.fromkeys(" × ".join(map(str, c)) for c in description.choices)
         yield ("yes", f"discrete actions: {', '.join(words)} choices")
@@ -145,7 +147,7 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
         elif over:
             left_early = True
     rate = STEPS / (time.perf_counter() - begin)
-    yield ("yes", f"{STEPS} random steps went well, {ends} episodes ended; one environment makes {rate:.0f} steps/s")
+    yield ("yes", f"{STEPS} random steps passed, {ends} episodes ended; one environment runs at {rate:.0f} steps/s")
     if told:
         yield ("note", f"numbers in its infos that evaluations can record (--set metrics): {', '.join(sorted(told))}")
     if not ends:
@@ -157,8 +159,8 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
     elif not shared:
         yield (
             "note",
-            "rewards of all agents add up to 0 in every step, as in a game of one against the other: mean and sum are "
-            "then always 0 and nothing is learnt; --set reward=own trains each on its own",
+            "rewards sum to 0 over the agents in every step, as in a zero-sum game: their mean and sum are "
+            "always 0, so nothing is learned; --set reward=own trains each agent on its own reward",
         )
     elif not alike:
         yield (

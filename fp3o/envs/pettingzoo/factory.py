@@ -41,7 +41,7 @@ def _value(text: str) -> Any:
 
 
 def located(env: str) -> str:
-    """What another process finds the environment by: of a plug-in's, its file and factory."""
+    """How another process locates the environment: for a plug-in, by its file and factory."""
     return ENVIRONMENTS[env].factory if env in ENVIRONMENTS and ENVIRONMENTS[env].file else env
 
 

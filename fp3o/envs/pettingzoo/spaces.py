@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -30,20 +30,15 @@ class Description:
     types: tuple[int, ...]
     state: int
     """Size of the environment's own state(); 0: it has none, and critics see all agents' observations."""
-
-    def to_plain(self) -> dict[str, Any]:
-        return asdict(self)
+    shape: tuple[int, ...] = ()
+    """Of observations that are images or tables, the same for all agents; (): they are not."""
+    own_state_shape: tuple[int, ...] = ()
+    """Likewise of state()."""
 
     @staticmethod
     def from_plain(plain: dict[str, Any]) -> Description:
-        return Description(
-            agents=tuple(plain["agents"]),
-            observations=tuple(plain["observations"]),
-            kind=plain["kind"],
-            choices=tuple(tuple(c) for c in plain["choices"]),
-            types=tuple(plain["types"]),
-            state=plain["state"],
-        )
+        """From `asdict` of one that was sent as JSON, which has lists in place of tuples."""
+        return Description(**{name: _tuples(value) for name, value in plain.items()})
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -55,6 +50,17 @@ class Description:
     def joint(self) -> int:
         """Size of the critic's input, without agent number."""
         return self.state or sum(self.observations)
+
+    @property
+    def state_shape(self) -> tuple[int, ...]:
+        """Of the critic's input; without state() it is one image per agent."""
+        if self.state:
+            return self.own_state_shape
+        return (len(self.agents), *self.shape) if self.shape else ()
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def describe(env: Any, state: bool = True) -> Description:
@@ -69,13 +75,16 @@ def describe(env: Any, state: bool = True) -> Description:
         raise Unfit("some agents have Box actions and others discrete ones; all agents must have the same kind")
     observations = tuple(_observed(agent, env.observation_space(agent)) for agent in agents)
     choices = tuple(_choices(space) for space in actions)
+    own_state = _state(env) if state else None
     return Description(
         agents=agents,
         observations=observations,
         kind=kinds.pop(),
         choices=choices,
         types=_types(agents, observations, choices),
-        state=_state_size(env) if state else 0,
+        state=0 if own_state is None else own_state.size,
+        shape=_shape([split_mask(env.observation_space(agent))[0] for agent in agents]),
+        own_state_shape=() if own_state is None or own_state.ndim < 2 else own_state.shape,
     )
 
 
@@ -143,13 +152,19 @@ def _types(
     return tuple(order.index(kind) for kind in kinds)
 
 
-def _state_size(env: Any) -> int:
+def _shape(seen: Sequence[Any]) -> tuple[int, ...]:
+    """The shape of observations, where they are boxes of one shape with two axes or more."""
+    shapes = {space.shape if isinstance(space, spaces.Box) else () for space in seen}
+    shape = shapes.pop()
+    return shape if not shapes and len(shape) > 1 else ()
+
+
+def _state(env: Any) -> NDArray[np.float32] | None:
     env.reset(seed=0)
     try:
-        state = np.asarray(env.state(), dtype=np.float32)
+        return np.asarray(env.state(), dtype=np.float32)
     except Exception:  # PettingZoo's default raises NotImplementedError, others AttributeError, TypeError …
-        return 0
-    return int(state.size)
+        return None
 
 
 def checked_numbers(numbers: Any, size: int, what: str, promise: str) -> NDArray[np.float32]:

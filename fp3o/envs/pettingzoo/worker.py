@@ -10,6 +10,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -199,7 +200,7 @@ def serve(pipe: Connection, memory: int) -> None:
         description = describe(env)
         env.close()
         code = provenance(hello["env"]) if hello["provenance"] else {}
-        pipe.send_bytes(json.dumps({"description": description.to_plain(), "code": code}).encode())
+        pipe.send_bytes(json.dumps({"description": asdict(description), "code": code}).encode())
         slots = WorkerSlots(json.loads(pipe.recv_bytes()), factory, description, memory)
     except Exception as error:
         pipe.send_bytes(json.dumps({"unfit": one_line(error)}).encode())

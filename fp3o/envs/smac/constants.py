@@ -1,5 +1,5 @@
-"""Numbers of the game loop, for the compiled kernel and for `oracle.py`. Those without a source are calibrated or
-assumed."""
+"""Numbers of the game loop, for the compiled kernel and its oracle (benchmarks/fidelity/smac_oracle.py). Those without
+a source are calibrated or assumed."""
 
 from __future__ import annotations
 

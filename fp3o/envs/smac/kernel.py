@@ -1,8 +1,8 @@
 """One step of many battles: eight game loops each, then reward, outcome, reset and what the agents see.
 
-All arithmetic is in single precision and in a fixed order; `oracle.py` does the same in plain NumPy. Order within a
-game loop: targets, attacks, headings, motion, separation, walls, damage and deaths, recovery. Damage is applied before
-deaths are counted, so both sides can die at once.
+All arithmetic is in single precision and in a fixed order; benchmarks/fidelity/smac_oracle.py does the same in plain
+NumPy. Order within a game loop: targets, attacks, headings, motion, separation, walls, damage and deaths, recovery.
+Damage is applied before deaths are counted, so both sides can die at once.
 """
 
 from __future__ import annotations

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fp3o.config import SHARINGS, Artefact, Cell
-from fp3o.config import Row as CellRow
 from fp3o.statistics import published as paper
 from fp3o.statistics.choices import USUAL, Choices, Family
 from fp3o.statistics.compare import compare_cell, judge
-from fp3o.statistics.intervals import Summary, interval_of
+from fp3o.statistics.intervals import interval_of
 from fp3o.statistics.margins import margin_of
 from fp3o.statistics.paired import Paired, against_baseline
-from fp3o.statistics.published import Published
 from fp3o.statistics.scores import CellRuns
 from fp3o.statistics.suites import SuiteRuns
 from fp3o.statistics.tables.columns import CONTROL, cells_of
@@ -139,30 +137,3 @@ def _against(entries: dict[str, Entry], baseline: str, data: SuiteRuns) -> dict[
                 found[name] = paired
     judged = dict(zip(found, judge(list(found.values()), planned, data.choices.family), strict=True))
     return {name: replace(entry, paired=judged.get(name)) for name, entry in entries.items()}
-
-
-def published_table(name: str) -> Table:
-    """A table of the paper's own numbers, bold and underline set by `marks`."""
-    entries = paper.table(name)
-    columns = tuple(dict.fromkeys(Cell.of(entry.cell).label for entry in entries))
-    groups: dict[CellRow, list[Published]] = {}
-    for entry in entries:
-        groups.setdefault(Cell.of(entry.cell).row, []).append(entry)
-    rows = tuple(
-        with_marks(
-            Row(
-                sharing=key.sharing,
-                title=members[0].title,
-                difficulty=members[0].difficulty,
-                agents=members[0].agents,
-                entries=tuple(
-                    Entry(member.cell, Summary(member.value, member.spread or 0.0, paper.SEEDS), paper.SEEDS)
-                    for member in members
-                ),
-            ),
-            columns,
-            (),
-        )
-        for key, members in groups.items()
-    )
-    return Table(f"published-{name}", "", columns, (), rows, label=entries[0].label)

@@ -13,30 +13,6 @@ from fp3o.statistics import published as paper
 from fp3o.statistics.scores import CellRuns, engine_of, scores_of_short_runs, scoring_of
 from fp3o.statistics.tables.model import Table
 
-# Notes on published numbers: LaTeX label of the table, prefix of the cell ids concerned, text. More are in
-# docs/deviations.md.
-REMARKS = (
-    (
-        "table_MAMuJoCo_results",
-        "mamujoco/walker2d-2x3/partial",
-        "Erratum: the paper underlines HAPPO (2717.4) as second on 2-Agent Walker under partial sharing; its MAPPO "
-        "(2748.7) is second.",
-    ),
-    (
-        "table_appendix_approximation_analysis",
-        "smac/6h_vs_8z/full",
-        "Erratum: the paper prints 93.8 ± 6.1 for FP3O on 6h vs. 8z here and 90.6 ± 6.6 in its main table (93.8 ± 6.1 "
-        "is that table's 5m vs. 6m); we compare with 90.6 ± 6.6.",
-    ),
-    (
-        "table_appendix_MPE",
-        "mpe/",
-        "The published ± is as large as the spread over single episodes; the paper does not say over what it was "
-        "taken. Taken as over five seeds, the careful reading, it leaves most verdicts undecided: see whether the "
-        "published value lies in our prediction interval.",
-    ),
-)
-
 
 def _engines(members: Sequence[CellRuns], where: str) -> dict[str, list[str]]:
     """By engine (simulator), the tasks it simulated; UserError if the cells of a row have different engines."""
@@ -100,9 +76,10 @@ def notes_of(table: Table) -> list[str]:
             if bound.task in tasks
         ]
     notes += [
-        text
-        for label, row, text in REMARKS
-        if label == table.label and any(entry.published and entry.cell.startswith(row) for entry in table.entries)
+        remark["text"]
+        for remark in paper.paper()["remarks"]
+        if remark["label"] == table.label
+        and any(entry.published and entry.cell.startswith(remark["cells"]) for entry in table.entries)
     ]
     if any(entry.paired for entry in done):
         notes.append(

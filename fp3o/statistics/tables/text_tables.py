@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
+from fp3o.statistics.suites import write
 from fp3o.statistics.tables.writers import escape
 
 
-def to_markdown(header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    """A table and a list of notes below it."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join([*(f"| {' | '.join(line)} |" for line in lines), "", *(f"- {note}" for note in notes)]) + "\n"
+class TextTable(NamedTuple):
+    """A table for readers, with notes below it."""
 
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
 
-def to_latex(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str, label: str, columns: str) -> str:
-    """The same with booktabs. columns: alignment of each, e.g. "lrr"; label: of the paper's table."""
-    lines = [r"\begin{table}", r"\tiny\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-    lines += [" & ".join(map(escape, header)) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(escape, row)) + r" \\" for row in rows]
-    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape(caption)}}}"]
-    return "\n".join([*lines, rf"\label{{reproduced_{label}}}", r"\end{table}"]) + "\n"
+    def markdown(self) -> str:
+        lines = [self.header, ["---"] * len(self.header), *self.rows]
+        texts = [*(f"| {' | '.join(line)} |" for line in lines), "", *(f"- {note}" for note in self.notes)]
+        return "\n".join(texts) + "\n"
+
+    def latex(self, caption: str, label: str, columns: str) -> str:
+        """With booktabs. label: of the paper's table; columns: alignment of each, e.g. "lrr"."""
+        lines = [r"\begin{table}", r"\tiny\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+        lines += [" & ".join(map(escape, self.header)) + r" \\", r"\midrule"]
+        lines += [" & ".join(map(escape, row)) + r" \\" for row in self.rows]
+        lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape(' '.join([caption, *self.notes]))}}}"]
+        return "\n".join([*lines, rf"\label{{reproduced_{label}}}", r"\end{table}"]) + "\n"
+
+    def write(self, path: Path, csv: str, caption: str, label: str, columns: str) -> None:
+        """<path>.csv with this text, .md and .tex."""
+        for suffix, text in (("csv", csv), ("md", self.markdown()), ("tex", self.latex(caption, label, columns))):
+            write(path.with_name(f"{path.name}.{suffix}"), text)

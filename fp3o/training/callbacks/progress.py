@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self, TextIO
 
 from fp3o.config import Plan, seeds_text
@@ -49,9 +48,7 @@ class Progress(Callback):
         self._bar.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._bar.__exit__(kind, error, trace)
 
     def begin(self, env_steps: int) -> None:
