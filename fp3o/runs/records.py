@@ -201,8 +201,10 @@ def _read_columns(path: Path, columns: Sequence[str] | None) -> Columns:
         # A run may diverge before its first evaluation; a header is written with the first row.
         return {name: np.empty(0) for name in columns or ()}
     header, rows = lines[0], lines[1:]
-    if (columns is not None and tuple(header[: len(columns)]) != tuple(columns)) or len(set(header)) < len(header):
+    if columns is not None and tuple(header[: len(columns)]) != tuple(columns):
         raise UserError(f"{path} has the columns {','.join(header)}; expected: {','.join(columns)}")
+    if len(set(header)) < len(header):
+        raise UserError(f"{path} has a column twice: {','.join(header)}")
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise UserError(f"{path}, line {number}: {len(row)} fields; expected: {len(header)}")

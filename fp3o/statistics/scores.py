@@ -16,7 +16,7 @@ from fp3o.config.metrics import PLACES
 from fp3o.errors import UserError
 from fp3o.runs import records
 from fp3o.runs.layout import RunId
-from fp3o.runs.verify import check_distinct, read_tables, read_verified
+from fp3o.runs.verify import Tables, check_distinct, read_tables, read_verified
 from fp3o.statistics.intervals import Summary, summarise
 
 T = TypeVar("T")
@@ -266,7 +266,8 @@ def load_run(folder: Path, expected: RunId, own: str = "") -> Run:
         known = [name for name in tables.evaluations if name not in PLACES]
         if own not in known:
             raise UserError(f"{folder} has no metric {own!r}; allowed: {', '.join(known)}")
-        tables = tables._make(table and _reported(table, own) for table in tables)
+        evaluations, last = tables
+        tables = Tables(_reported(evaluations, own), None if last is None else _reported(last, own))
     final: NDArray[np.float64] | None = None
     if tables.final is not None:
         values = metric_values(tables.final, metric)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from fp3o.config.metrics import RETURN, RETURN_OF_EACH, EpisodeMetric, parse_metrics
 from fp3o.config.options import PettingzooOptions
 from fp3o.envs.pettingzoo.spaces import Description, Unfit, type_name
+
+OVER_STEPS: dict[str, Callable[[list[float]], float]] = {
+    "sum": math.fsum,
+    "mean": lambda seen: math.fsum(seen) / len(seen),
+    "last": lambda seen: seen[-1],
+    "max": max,
+    "min": min,
+}
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ def columns_of(metrics: Sequence[EpisodeMetric], description: Description) -> tu
     for agent, number in zip(agents, description.types, strict=True):
         types.setdefault(number, []).append(agent)
     stems = [type_name(members[0]) for members in types.values()]
-    groups = {
+    groups: dict[str, dict[str, tuple[str, ...]]] = {
         "agent": {_field(agent): (agent,) for agent in agents},
         "type": {
             _field(stem if stems.count(stem) == 1 else f"{stem}-{number}"): tuple(members)
@@ -94,9 +100,8 @@ class EpisodeNumbers:
 
     def values(self) -> list[float]:
         """A number per column; NaN where no step of the episode reported one."""
-        ways = {"sum": math.fsum, "mean": np.mean, "last": lambda seen: seen[-1], "max": max, "min": min}
         pairs = zip(self._columns, self._seen, strict=True)
-        return [float(ways[column.over_steps](seen)) if seen else math.nan for column, seen in pairs]
+        return [OVER_STEPS[column.over_steps](seen) if seen else math.nan for column, seen in pairs]
 
 
 def _number(agent: str, name: str, value: Any) -> float:
