@@ -86,6 +86,11 @@ def between(card: Mapping[str, Any]) -> Iterator[Sheet]:
         ]
         names = [name.replace("_", " ") for name in next(iter(found["pooled"].values()))]
         note = f"{', '.join(found['rows'])}; {found['scale']}; 95 % intervals."
+        if not any(values["mean"]["value"] for values in found["pooled"].values()):
+            # Scaled to the best seed, one would be 1 if any two differed.
+            note = f"{', '.join(found['rows'])}: all equal, every seed of every algorithm."
+            yield Sheet(["", "score"], [[row[0], "all equal"] for row in rows], title="Between algorithms", note=note)
+            continue
         yield Sheet(["", *names], rows, title="Between algorithms", note=note)
         pairs = [
             [f"{algorithm_title(pair['better'])} over {algorithm_title(pair['than'])}", _with_interval(pair)]

@@ -27,6 +27,7 @@ from fp3o.envs.pettingzoo.spaces import Description, Unfit
 from fp3o.envs.pettingzoo.tuples import as_parallel, has_tuples
 from fp3o.errors import UserError
 from fp3o.registry import load_file
+from fp3o.report import sheets
 from fp3o.runs import layout, records
 from fp3o.statistics import own_metrics
 from fp3o.statistics.scores import CellRuns, Planned, load_run
@@ -86,7 +87,7 @@ def test_rewards_of_their_own_are_recorded_by_agent_in_any_case() -> None:
     assert written(requested(asked)) == "return:max:agent"
 
 
-class Crates(gymnasium.Env):  # type: ignore[type-arg]
+class Crates(gymnasium.Env):
     """Three agents; the reward of each is its action, the episode ends after two steps."""
 
     observation_space = Tuple([Box(0.0, 9.0, (2,))] * 3)
@@ -197,6 +198,10 @@ def test_metrics_go_from_training_to_tables_and_plots(
     cell = CellRuns(Planned(run.cell, run.digest, (0, 1)), loaded)
     note = own_metrics.sentence(cell)
     assert f"{run.cell}: fruit {own_metrics.mean_of(cell, 'fruit')}, idle/agent_0" in note
+    sheet = sheets.metrics(cell)
+    assert sheet is not None
+    assert sheet.header == ["Metric", "Mean ± deviation", "seed 0", "seed 1"]
+    assert [row[0] for row in sheet.rows] == columns[len(records.EVALUATION_COLUMNS) :]
     assert "its score is the sum over agents, whose rewards differ" in note
     assert load_run(run.path, ids[0], "fruit").curve.value[-1] == pytest.approx(run.score["metrics"]["fruit"], rel=1e-5)
     monkeypatch.chdir(tmp_path)
