@@ -192,10 +192,14 @@ def tasks_of(data: SuiteRuns, results: Sequence[Result], curves: Mapping[str, Ma
 
 
 def _swept(cells: Sequence[Cell], swept: set[Cell]) -> tuple[str, ...]:
-    """The settings of the sweep that these cells are; empty if some are of none."""
+    """The settings of the sweep that these cells are, those whose values differ; empty if some are of none."""
     if not swept.issuperset(cells):
         return ()
-    return tuple(dict.fromkeys(name for cell in cells for name in variant_settings(cell.algorithm, cell.variant) or ()))
+    values: dict[str, set[object]] = {}
+    for cell in cells:
+        for name, value in (variant_settings(cell.algorithm, cell.variant) or {}).items():
+            values.setdefault(name, set()).add(value)
+    return tuple(name for name, several in values.items() if len(several) > 1)
 
 
 def sweeps(cells: Sequence[Cell]) -> set[Cell]:

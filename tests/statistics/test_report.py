@@ -215,7 +215,7 @@ def test_a_picture_starts_with_four_algorithms_and_sweeps_have_their_own_page(tm
     assert "<summary>1 more to draw</summary>" in article
     assert "fp3o-rollout-100" not in found["index.html"].partition('<section id="verdicts"')[0]
     assert found["sweeps.html"].count("<article>") == 1
-    assert "full, sweep of rollout_length" in found["sweeps.html"].partition("<article>")[2]
+    assert "full sharing, sweep of rollout_length and total_steps<" in found["sweeps.html"].partition("<article>")[2]
     assert "sweep of" not in article
     anchor = "cell-mamujoco--reacher-2x1--full--fp3o-rollout-100"
     assert f'<a href="index.html#{anchor}"' in found["sweeps.html"]
