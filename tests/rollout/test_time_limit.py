@@ -56,9 +56,18 @@ class Played(NamedTuple):
     continues: NDArray[Any]  # [T, N]
 
 
-def play(plan: Plan) -> Played:
+class EndingAtTheLimit(Listening):
+    """Its episodes end at the very step at which they are cut."""
+
+    def step(self, actions: Any) -> Transition:
+        t = super().step(actions)
+        self.heard[-1] = self.heard[-1]._replace(terminated=t.terminated | t.truncated)
+        return t._replace(terminated=t.terminated | t.truncated)
+
+
+def play(plan: Plan, kind: type[Listening] = Listening) -> Played:
     settings, cell = plan.settings, plan.cell
-    env = Listening(make(cell.domain, cell.task, len(SEEDS) * settings.rollout_threads, options=plan.options))
+    env = kind(make(cell.domain, cell.task, len(SEEDS) * settings.rollout_threads, options=plan.options))
     first = kept(env.reset(np.concatenate([slot_seeds(s, "training", settings.rollout_threads) for s in SEEDS])))
     owners = sharing(cell.sharing, env.spec.agent_types)
     learner = Learner.fresh(env.spec, owners, cell.algorithm, settings, SEEDS)
@@ -122,3 +131,12 @@ def test_a_time_limit_that_is_an_end_adds_nothing() -> None:
     _, _, heard, reward, _ = play(plan)
     np.testing.assert_array_equal(reward, np.stack([step.reward for step in heard]).astype(np.float32))
     assert any(step.truncated.any() for step in heard)
+
+
+def test_an_end_at_the_time_limit_is_an_end() -> None:
+    plan = tiny_plan(
+        "mamujoco/hopper-3x1/none/mappo", rollout_length=60, episode_limit=20, time_limit_is_terminal=False
+    )
+    _, _, heard, reward, _ = play(plan, EndingAtTheLimit)
+    np.testing.assert_array_equal(reward, np.stack([step.reward for step in heard]).astype(np.float32))
+    assert any((step.truncated & step.terminated).any() for step in heard)
