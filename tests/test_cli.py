@@ -420,6 +420,7 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert listed() == cells
     assert listed("cells", "--match", "*/hopper-3x1/none/f*") == ["mamujoco/hopper-3x1/none/fp3o"]
     assert "mpe/simple-reference" in listed("tasks")
+    assert "pettingzoo/pursuit\tpip install 'pettingzoo[sisl]'" in listed("tasks")
     assert listed("algorithms") == list(config.algorithms())
     assert any(line.startswith("fp3o-double-clip\t") for line in listed("variants"))
     assert any(line.startswith("gamma\tnumber, 0 … 1\t0.99\t") for line in listed("settings"))

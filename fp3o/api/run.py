@@ -96,12 +96,14 @@ class Run:
 
     @cached_property
     def score(self) -> Mapping[str, Any]:
-        """Means over the final policy's episodes: return, return_per_agent, win_rate (None without wins), length."""
+        """Means over the final policy's episodes: return, return_per_agent, win_rate (None without wins), length, and
+        `metrics` by name where the environment has some."""
         return MappingProxyType(self._document["score"])
 
     @cached_property
     def evaluations(self) -> Table:
-        """evaluations.csv, one row per episode: env_steps, iteration, episode, return, return_per_agent, won, length.
+        """evaluations.csv, one row per episode: env_steps, iteration, episode, return, return_per_agent, won, length,
+        and the environment's metrics.
 
         won is NaN where episodes are neither won nor lost.
         """

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fp3o.statistics.scores import CellRuns
 
 RUNS_HELP = "A run's folder, a folder with runs below, a cell (in runs/ or its suite's results), or shipped:CELL."
+METRIC_HELP = "A column of evaluations.csv to take instead of the score, such as a metric of the environment."
 SHIPPED = "shipped:"
 
 
@@ -22,20 +23,23 @@ class Chosen(NamedTuple):
 
     name: str
     runs: CellRuns
+    metric: str = ""
+    """A column of the evaluations that they are compared by, in place of the score; "": the score."""
 
 
-def chosen_runs(given: Sequence[str]) -> list[Chosen]:
-    """Each argument's runs, in its order, by cell and digest. UserError unless all are of one task."""
-    found = [chosen for text in given for chosen in _chosen(text)]
+def chosen_runs(given: Sequence[str], metric: str = "") -> list[Chosen]:
+    """Each argument's runs, in its order, by cell and digest. UserError unless all are of one task and have this
+    metric."""
+    found = [chosen for text in given for chosen in _chosen(text, metric)]
     tasks = sorted({"/".join(one.runs.cell.split("/")[:2]) for one in found})
     if len(tasks) > 1:
         raise UserError(f"these are runs of {len(tasks)} tasks, {first_of(tasks)}; allowed: runs of one task")
     return found
 
 
-def _chosen(text: str) -> list[Chosen]:
+def _chosen(text: str, metric: str) -> list[Chosen]:
     from fp3o.runs import records  # imports NumPy
-    from fp3o.statistics.scores import CellRuns, Planned, load_run
+    from fp3o.statistics.scores import CellRuns, Planned, load_run, rule_of
 
     groups: dict[tuple[str, str], list[Path]] = {}
     for folder in _folders(text):
@@ -43,13 +47,15 @@ def _chosen(text: str) -> list[Chosen]:
         groups.setdefault((run.cell, run.digest), []).append(folder)
     chosen = []
     for (cell, digest), folders in sorted(groups.items()):
-        runs = [load_run(folder, layout.RunId.of(records.read_run(folder / records.RUN))) for folder in folders]
+        ids = [layout.RunId.of(records.read_run(folder / records.RUN)) for folder in folders]
+        runs = [load_run(folder, run, metric) for folder, run in zip(folders, ids, strict=True)]
         runs.sort(key=lambda run: run.seed)
         seeds = tuple(run.seed for run in runs)
         if len(set(seeds)) < len(seeds):
             raise UserError(f"{text}: {cell} {digest} has a seed twice; allowed: one folder of its runs")
         name = text if len(groups) == 1 else f"{cell} {digest}"
-        chosen.append(Chosen(name, CellRuns(Planned(cell, digest, seeds), tuple(runs))))
+        rule = rule_of(metric) if metric else None
+        chosen.append(Chosen(name, CellRuns(Planned(cell, digest, seeds), tuple(runs), rule), metric))
     return chosen
 
 

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from fp3o import config
 from fp3o.cli.arguments import Imports
-from fp3o.cli.chosen_runs import RUNS_HELP, Chosen, chosen_runs
+from fp3o.cli.chosen_runs import METRIC_HELP, RUNS_HELP, Chosen, chosen_runs
 from fp3o.cli.plot import check_picture, picture, text_plot
 from fp3o.errors import UserError
 
@@ -22,11 +22,12 @@ def compare(
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUNS", help=f"Two or more. {RUNS_HELP}")],
     *,
     out: Annotated[Path | None, arg(metavar="FILE", help="Also write the curves as .png, .pdf or .svg.")] = None,
+    metric: Annotated[str, arg(metavar="NAME", help=METRIC_HELP)] = "",
     import_: Imports = (),
 ) -> int:
     """Compare runs of one task with the first, seed by seed: difference, interval, verdict, settings, curves."""
     check_picture(out)
-    found = chosen_runs(runs)
+    found = chosen_runs(runs, metric)
     if len(found) < 2:
         raise UserError(f"{' '.join(runs)}: runs of one cell with the same settings; allowed: two or more to compare")
     print("\n".join(report(found)))
@@ -41,12 +42,11 @@ def report(found: Sequence[Chosen]) -> list[str]:
     from fp3o.config.differences import changes
     from fp3o.statistics.margins import margin_of
     from fp3o.statistics.paired import against_baseline
-    from fp3o.statistics.scores import scoring_of
     from fp3o.statistics.tables.digits import decimals
 
     steps = [int(one.runs.runs[0].document["settings"]["total_steps"]) for one in found]
     equal = [one._replace(runs=one.runs.until(min(steps))) for one in found] if len(set(steps)) > 1 else list(found)
-    lines = [f"score: {scoring_of(found[0].runs.cell).words}"]
+    lines = [f"score: {found[0].runs.scoring.words}"]
     if len(set(steps)) > 1:
         lines = [f"score: evaluations up to {min(steps):,} steps, which all have"]
     first, *others = equal
@@ -54,7 +54,8 @@ def report(found: Sequence[Chosen]) -> list[str]:
     digits = decimals(domain, [score for one in equal for score in one.runs.scores()])
     lines.append(f"{first.name}: {_score(first, digits)}")
     for other in others:
-        paired = against_baseline(other.runs, first.runs, margin_of(first.runs.cell))
+        margin = None if first.metric else margin_of(first.runs.cell)
+        paired = against_baseline(other.runs, first.runs, margin)
         lines.append(f"{other.name}: {_score(other, digits)}; {_words(paired, digits)}")
     for other in found[1:]:
         differences = changes(found[0].runs.runs[0].document, other.runs.runs[0].document)

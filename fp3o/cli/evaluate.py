@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,7 +50,7 @@ def evaluate(
         bar.advance(bar.total)
     rows = records.final_rows(results)
     if out is not None:
-        log = records.CsvLog(out, records.FINAL_COLUMNS)
+        log = records.CsvLog(out, tuple(rows[0]))
         log.append(rows)
         log.close()
     print(label)
@@ -63,11 +64,19 @@ def summary(episodes: Sequence[Episode]) -> list[str]:
 
     wins = [episode.won for episode in episodes if episode.won is not None]
     rows = [("", "mean", "95 % of the mean", "deviation", "least … greatest")]
-    for name, values in (
-        ("return", [episode.total_return for episode in episodes]),
-        ("return per agent", [episode.return_per_agent for episode in episodes]),
-        ("length", [float(episode.length) for episode in episodes]),
-    ):
+    columns = {
+        "return": [episode.total_return for episode in episodes],
+        "return per agent": [episode.return_per_agent for episode in episodes],
+        "length": [float(episode.length) for episode in episodes],
+    }
+    own = {name: [episode.metrics[name] for episode in episodes] for name in episodes[0].metrics}
+    if any(name.startswith("return/") for name in own):  # They differ: a mean over agents would hide it.
+        del columns["return per agent"]
+    for name, every in {**columns, **own}.items():
+        values = [value for value in every if not math.isnan(value)]
+        if not values:
+            rows.append((name, "–", "–", "–", "not reported"))
+            continue
         mean, deviation, count = summarise(values, "mean")
         low, high, _ = mean_interval(values)
         spread = (f"{low:.5g} … {high:.5g}", f"{deviation:.3g}") if count > 1 else ("–", "–")

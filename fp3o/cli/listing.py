@@ -12,7 +12,7 @@ from fp3o.config.domains import OPTIONS
 from fp3o.config.settings import Settings
 from fp3o.errors import UserError
 from fp3o.fields import declared, meanings
-from fp3o.registry import ALGORITHMS, own_settings
+from fp3o.registry import ALGORITHMS, ENVIRONMENTS, own_settings
 
 Listed = Literal["cells", "tasks", "algorithms", "variants", "settings", "suites"]
 
@@ -45,6 +45,11 @@ def list_names(
         ]
     elif what == "tasks":
         lines = [(f"{domain}/{task}",) for domain in config.domains() for task in config.tasks(domain)]
+        lines += [
+            (f"pettingzoo/{name}", f"plug-in {game.file}" if game.file else f"pip install '{game.package}'")
+            for name, game in ENVIRONMENTS.items()
+            if (f"pettingzoo/{name}",) not in lines
+        ]
     elif what == "algorithms":
         lines = [(name, *_plugin(name)) for name in config.algorithms()]
     elif what == "variants":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from fp3o.cli.arguments import Imports, check_folder_of
-from fp3o.cli.chosen_runs import RUNS_HELP, Chosen, chosen_runs
+from fp3o.cli.chosen_runs import METRIC_HELP, RUNS_HELP, Chosen, chosen_runs
 from fp3o.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,11 +24,12 @@ def plot(
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUNS", help=RUNS_HELP)],
     *,
     out: Annotated[Path | None, arg(metavar="FILE", help="Write a picture (.png, .pdf or .svg) instead.")] = None,
+    metric: Annotated[str, arg(metavar="NAME", help=METRIC_HELP)] = "",
     import_: Imports = (),
 ) -> int:
     """Draw the learning curves of runs of one task: mean over seeds with its 95 % interval."""
     check_picture(out)
-    found = chosen_runs(runs)
+    found = chosen_runs(runs, metric)
     if out is None:
         print("\n".join(text_plot(found)))
     else:
@@ -55,11 +56,11 @@ def bands(found: Sequence[Chosen]) -> dict[str, Band]:
     return {name: curve for name, curve in curves.items() if curve is not None}
 
 
-def metric(found: Sequence[Chosen]) -> str:
+def metric_name(found: Sequence[Chosen]) -> str:
     from fp3o.statistics.curves import METRIC_NAMES
     from fp3o.statistics.scores import scoring_of
 
-    return METRIC_NAMES[scoring_of(found[0].runs.cell).metric]
+    return found[0].metric or METRIC_NAMES[scoring_of(found[0].runs.cell).metric]
 
 
 def picture(found: Sequence[Chosen], out: Path) -> None:
@@ -74,7 +75,7 @@ def picture(found: Sequence[Chosen], out: Path) -> None:
         colour = COLOURS[place % len(COLOURS)]
         axes.plot(curve.env_steps, curve.centre, color=colour, label=f"{name} (n = {curve.n.max()})")
         axes.fill_between(curve.env_steps, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
-    axes.set(xlabel="environment steps", ylabel=metric(found))
+    axes.set(xlabel="environment steps", ylabel=metric_name(found))
     axes.legend(frameon=False, fontsize="small")
     figure.savefig(out, dpi=200)
     plt.close(figure)
@@ -97,5 +98,8 @@ def text_plot(found: Sequence[Chosen]) -> list[str]:
     ends = {0: f"{high:.4g}", HEIGHT - 1: f"{low:.4g}"}
     margin = max(map(len, ends.values()))
     lines = [f"{ends.get(row, ''):>{margin}} │{''.join(cells).rstrip()}" for row, cells in enumerate(grid)]
-    lines += [f"{'':>{margin}} └{'─' * WIDTH}", f"{metric(found)}, up to {int(last):,} steps".rjust(margin + WIDTH + 2)]
+    lines += [
+        f"{'':>{margin}} └{'─' * WIDTH}",
+        f"{metric_name(found)}, up to {int(last):,} steps".rjust(margin + WIDTH + 2),
+    ]
     return [*lines, *(f"{letter}  {name}" for name, letter in letters.items())]

@@ -79,15 +79,17 @@ def prune(
 ) -> int:
     """List (and with --delete remove) superseded and replaced runs, leftovers and stored objects nothing needs.
 
-    States and checkpoints that runs kept on request are listed too, and stay unless --kept is given.
+    States and checkpoints that runs kept on request are listed too, and stay unless --kept is given. Runs of cells that
+    the suite does not have are named, and always stay.
     """
     from fp3o.workflow.prune import prune as superseded
+    from fp3o.workflow.status import dropped
 
     chosen = config.load_suite(suite)
     if not chosen.own:
         config.repository()
-    lines = superseded(chosen, delete, kept)
-    print("\n".join(lines) if lines else "nothing to prune")
+    lines = superseded(chosen, delete, kept) or ["nothing to prune"]
+    print("\n".join((*lines, *dropped(chosen))))
     return 0
 
 

@@ -25,10 +25,10 @@ def status(
     """Show the progress of a suite: done, diverged, resumable, in DVC but not pulled, failed, missing, stale."""
     from fp3o.runs.store import Outcome
     from fp3o.workflow import guard
-    from fp3o.workflow.status import damaged, examine, lines, not_stored
+    from fp3o.workflow.status import damaged, dropped, examine, lines, not_stored
 
     chosen = config.load_suite(suite)
-    text = lines(examine(chosen), all_)
+    text = lines(examine(chosen), all_) + dropped(chosen)
     problems: list[str] = []
     (problems if verify else text).extend(guard.notices(chosen))
     if verify:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import make_dataclass
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
+from fp3o.config.metrics import declared_metrics
 from fp3o.config.options import PettingzooOptions
 from fp3o.config.settings import Settings, every_field
 from fp3o.errors import UserError
@@ -77,11 +78,14 @@ def algorithm(
     return declare
 
 
-def environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> Callable[[T], T]:
+def environment(
+    name: str, *, settings: Mapping[str, Scalar] | None = None, metrics: Mapping[str, str] | None = None
+) -> Callable[[T], T]:
     """Make a function or class that returns a PettingZoo ParallelEnv a task: `pettingzoo/<name>/full/mappo`.
 
     name: letters, digits, '.', '_' and '-'. settings: values of settings and options it is trained with, where
-    they differ from the domain's.
+    they differ from the domain's. metrics: numbers of its infos that evaluations record, and how they are combined
+    over steps: `{"caught": "sum", "energy": "last:agent", "return": "sum:type"}` (the option `metrics`).
     """
 
     def declare(factory: T) -> T:
@@ -103,7 +107,8 @@ def environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> C
         _check_free(where, name, ENVIRONMENTS.get(name), file)
         fields, options = declared(Settings), declared(PettingzooOptions)
         parts: tuple[dict[str, Scalar], dict[str, Scalar]] = ({}, {})
-        for key, value in (settings or {}).items():
+        measured = {} if metrics is None else {"metrics": declared_metrics(metrics)}
+        for key, value in {**(settings or {}), **measured}.items():
             if key not in fields and key not in options:
                 raise UserError(f"{where}: unknown setting {key!r}; allowed: {', '.join((*fields, *options))}")
             field, part = (fields[key], parts[0]) if key in fields else (options[key], parts[1])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from fp3o.config.metrics import parse_metrics
 from fp3o.errors import UserError
 from fp3o.fields import AddedLater, Bounds, ReadWith
 
@@ -139,6 +140,12 @@ class PettingzooOptions:
     anew, counted and named; beyond this share, and more than three in all, the run fails."""
     env_args: Annotated[str, AddedLater("")] = ""
     """What the factory is called with: name=value,name=value (numbers, true, false, null or text), or a JSON object."""
+    metrics: Annotated[str, AddedLater("")] = ""
+    """More columns of evaluations.csv, from the infos (`caught:sum,energy:last:agent`) or the rewards
+    (`return:sum:agent`, `return:sum:type`); how: sum, mean, last, max, min over steps; whose: team, agent, type."""
+
+    def __post_init__(self) -> None:
+        parse_metrics(self.metrics)
 
 
 @dataclass(frozen=True)

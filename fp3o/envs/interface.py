@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -66,6 +67,8 @@ class EnvSpec:
     """Likewise of states."""
     exact_resume: bool = True
     """False where the simulator cannot save its state (worker processes, the real StarCraft II)."""
+    metrics: tuple[str, ...] = ()
+    """Names of the numbers in every `Episode.metrics`; columns of evaluations.csv after those of all runs."""
 
 
 class Snapshot(NamedTuple):
@@ -89,6 +92,8 @@ class Episode(NamedTuple):
     """In steps."""
     won: bool | None
     """None where episodes are neither won nor lost."""
+    metrics: Mapping[str, float] = MappingProxyType({})
+    """The environment's own numbers by name; NaN where the episode did not report one."""
 
 
 class Transition(NamedTuple):

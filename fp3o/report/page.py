@@ -75,10 +75,13 @@ class Task(NamedTuple):
     variant: str
     results: list[Result]
     chart: Chart | None
+    sweep: tuple[str, ...] = ()
+    """The settings whose values are tried one after the other, if that is all it shows."""
 
     @property
     def title(self) -> str:
-        return row_title(self.row) + (f", {self.variant}" if self.variant != AS_IT_IS else "")
+        variant = f", {self.variant}" if self.variant != AS_IT_IS else ""
+        return row_title(self.row) + variant + (f", sweep of {' and '.join(self.sweep)}" if self.sweep else "")
 
     @property
     def first(self) -> list[Result]:
@@ -181,7 +184,22 @@ def tasks_of(data: SuiteRuns, results: Sequence[Result], curves: Mapping[str, Ma
     variants = variants_of(data.suite, [result.name for result in results])
     for result in results:
         rows.setdefault((result.name.row, variants[result.name]), []).append(result)
-    return [Task(*row, found, chart([r.cell for r in found], curves)) for row, found in rows.items()]
+    swept = sweeps([result.name for result in results])
+    return [
+        Task(*row, found, chart([r.cell for r in found], curves), _swept([r.name for r in found], swept))
+        for row, found in rows.items()
+    ]
+
+
+def _swept(cells: Sequence[Cell], swept: set[Cell]) -> tuple[str, ...]:
+    """The settings of the sweep that these cells are, those whose values differ; empty if some are of none."""
+    if not swept.issuperset(cells):
+        return ()
+    values: dict[str, set[object]] = {}
+    for cell in cells:
+        for name, value in (variant_settings(cell.algorithm, cell.variant) or {}).items():
+            values.setdefault(name, set()).add(value)
+    return tuple(name for name, several in values.items() if len(several) > 1)
 
 
 def sweeps(cells: Sequence[Cell]) -> set[Cell]:

@@ -11,6 +11,7 @@ from fp3o.statistics.cost import Cost, cells_of
 from fp3o.statistics.cost import table as cost_table
 from fp3o.statistics.orders import comparisons
 from fp3o.statistics.orders import table as orders_table
+from fp3o.statistics.own_metrics import mean_of, metric_names
 from fp3o.statistics.published import item_title
 from fp3o.statistics.robustness import ordered, read
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, reduce
@@ -85,6 +86,11 @@ def between(card: Mapping[str, Any]) -> Iterator[Sheet]:
         ]
         names = [name.replace("_", " ") for name in next(iter(found["pooled"].values()))]
         note = f"{', '.join(found['rows'])}; {found['scale']}; 95 % intervals."
+        if not any(values["mean"]["value"] for values in found["pooled"].values()):
+            # Scaled to the best seed, one would be 1 if any two differed.
+            note = f"{', '.join(found['rows'])}: all equal, every seed of every algorithm."
+            yield Sheet(["", "score"], [[row[0], "all equal"] for row in rows], title="Between algorithms", note=note)
+            continue
         yield Sheet(["", *names], rows, title="Between algorithms", note=note)
         pairs = [
             [f"{algorithm_title(pair['better'])} over {algorithm_title(pair['than'])}", _with_interval(pair)]
@@ -166,6 +172,20 @@ def seeds(cell: CellRuns) -> Sheet:
         shown = [fixed(number, digits) for number in (*numbers, run.episode_spread)]
         rows.append([str(seed), status, *shown, str(len(run.curve.value))])
     return Sheet(["Seed", "Status", *REDUCTIONS, "spread over final episodes", "evaluations"], rows, words=2)
+
+
+def metrics(cell: CellRuns) -> Sheet | None:
+    """The environment's own numbers, means over the episodes that a run's score counts; None where there are none."""
+    names = metric_names(cell)
+    if not names:
+        return None
+    scores = [run.document["score"].get("metrics", {}) for run in cell.runs]
+    rows = [[name, mean_of(cell, name), *(_number(score.get(name)) for score in scores)] for name in names]
+    return Sheet(["Metric", "Mean ± deviation", *(f"seed {run.seed}" for run in cell.runs)], rows)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.5g}"
 
 
 def comparison(entry: Entry) -> Iterator[tuple[str, str]]:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config.catalogue import data_root
+from fp3o.config.metrics import PLACES
 from fp3o.config.yaml_files import read_yaml
 from fp3o.errors import UserError
 from fp3o.runs.atomic import disk_errors, write_atomically
@@ -35,7 +36,7 @@ FINAL = "final.csv"
 CHECKPOINT = "checkpoint.safetensors"
 RUN = "run.json"
 
-EVALUATION_COLUMNS = ("env_steps", "iteration", "episode", "return", "return_per_agent", "won", "length")
+EVALUATION_COLUMNS = (*PLACES, "return", "return_per_agent", "won", "length")
 FINAL_COLUMNS = ("episode", "return", "return_per_agent", "won", "length")
 SCHEMA_VERSION = 1
 COMPRESSED = ".xz"
@@ -70,6 +71,8 @@ class Played(Protocol):
     def length(self) -> int: ...
     @property
     def won(self) -> bool | None: ...
+    @property
+    def metrics(self) -> Mapping[str, float]: ...
 
 
 def evaluation_rows(env_steps: int, iteration: int, episodes: Sequence[Played]) -> list[dict[str, Value]]:
@@ -86,6 +89,7 @@ def final_rows(episodes: Sequence[Played]) -> list[dict[str, Value]]:
             "return_per_agent": episode.return_per_agent,
             "won": episode.won,
             "length": episode.length,
+            **{name: None if np.isnan(value) else value for name, value in episode.metrics.items()},
         }
         for place, episode in enumerate(episodes)
     ]
@@ -171,7 +175,10 @@ class CsvLog:
 
 
 def read_evaluations(path: Path) -> Columns:
-    """Column arrays of evaluations.csv; won is NaN where episodes are neither won nor lost."""
+    """Column arrays of evaluations.csv; won is NaN where episodes are neither won nor lost.
+
+    Metrics of the environment's own follow the columns of all runs; NaN where an episode did not report one.
+    """
     return _read_columns(path, EVALUATION_COLUMNS)
 
 
@@ -194,8 +201,10 @@ def _read_columns(path: Path, columns: Sequence[str] | None) -> Columns:
         # A run may diverge before its first evaluation; a header is written with the first row.
         return {name: np.empty(0) for name in columns or ()}
     header, rows = lines[0], lines[1:]
-    if columns is not None and tuple(header) != tuple(columns):
+    if columns is not None and tuple(header[: len(columns)]) != tuple(columns):
         raise UserError(f"{path} has the columns {','.join(header)}; expected: {','.join(columns)}")
+    if len(set(header)) < len(header):
+        raise UserError(f"{path} has a column twice: {','.join(header)}")
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise UserError(f"{path}, line {number}: {len(row)} fields; expected: {len(header)}")
@@ -232,6 +241,11 @@ def _summary(source: str | None, env_steps: int | None, table: Columns) -> dict[
         column = table[name]
         return float(f"{column.mean():.6g}") if len(column) and np.isfinite(column).all() else None
 
+    def reported(name: str) -> float | None:
+        column = table[name][np.isfinite(table[name])]
+        return float(f"{column.mean():.6g}") if len(column) else None
+
+    own = [name for name in table if name not in EVALUATION_COLUMNS]
     return {
         "source": source,
         "env_steps": env_steps,
@@ -240,6 +254,7 @@ def _summary(source: str | None, env_steps: int | None, table: Columns) -> dict[
         "return_per_agent": mean("return_per_agent"),
         "win_rate": mean("won"),
         "length": mean("length"),
+        **({"metrics": {name: reported(name) for name in own}} if own else {}),
     }
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fp3o.config import Cell
 from fp3o.errors import as_command
 from fp3o.statistics.intervals import mean_interval
-from fp3o.statistics.scores import CellRuns, scoring_of
+from fp3o.statistics.scores import CellRuns
 from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
 
 HEADER = ("algorithm", "env_steps", "score")
@@ -61,7 +61,7 @@ def band(cell: CellRuns) -> Band | None:
     centre, low, high, n = [], [], [], []
     for column in found.values.T:
         values = column[~np.isnan(column)]
-        if scoring_of(cell.cell).statistic == "median":
+        if cell.scoring.statistic == "median":
             bottom, middle, top = np.quantile(values, [0.25, 0.5, 0.75])
         else:
             interval = mean_interval(values)

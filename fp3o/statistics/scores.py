@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config import Cell, Change
-from fp3o.config.domains import DOMAINS, RETURN, Metric, Reduction, Scoring
+from fp3o.config.domains import DOMAINS, RETURN, Reduction, Scoring
+from fp3o.config.metrics import PLACES
 from fp3o.errors import UserError
 from fp3o.runs import records
 from fp3o.runs.layout import RunId
-from fp3o.runs.verify import check_distinct, read_tables, read_verified
+from fp3o.runs.verify import Tables, check_distinct, read_tables, read_verified
 from fp3o.statistics.intervals import Summary, summarise
 
 T = TypeVar("T")
@@ -29,6 +30,11 @@ def scoring_of(cell: str) -> Scoring:
     """The scoring rule for a cell id or a domain."""
     domain = cell.partition("/")[0]
     return DOMAINS[domain].scoring if domain in DOMAINS else RETURN
+
+
+def rule_of(metric: str) -> Scoring:
+    """The scoring rule for a metric of the environment's own."""
+    return replace(RETURN, words=RETURN.words.replace("Return", metric, 1))
 
 
 # Options that choose the simulator, as opposed to how it is used.
@@ -194,12 +200,12 @@ class CellRuns:
         return summarise(scores, self.scoring.statistic) if scores else None
 
 
-def metric_values(table: records.Columns, metric: Metric) -> NDArray[np.float64]:
+def metric_values(table: records.Columns, metric: str) -> NDArray[np.float64]:
     """The metric of every episode (row); win rates in percent."""
     return table["won"] * 100.0 if metric == "win_rate" else table[metric]
 
 
-def curve(evaluations: records.Columns, metric: Metric) -> Curve:
+def curve(evaluations: records.Columns, metric: str) -> Curve:
     """The mean over episodes of each evaluation; evaluations with a value that is not finite are left out."""
     steps, place = np.unique(evaluations["env_steps"], return_inverse=True)
     values = metric_values(evaluations, metric)
@@ -244,19 +250,35 @@ def pooled_median(runs: CellRuns) -> Summary | None:
     return Summary(*summarise(pool, "median")[:2], len(runs.runs)) if pool else None
 
 
-def load_run(folder: Path, expected: RunId) -> Run:
-    """A finished run, verified to be the expected one and unaltered."""
+def load_run(folder: Path, expected: RunId, own: str = "") -> Run:
+    """A finished run, verified to be the expected one and unaltered.
+
+    own: a column of its evaluations (a metric of the environment, say) to take in place of the domain's score; episodes
+    without a number in it are left out.
+    """
     document = read_verified(folder, expected, (records.EVALUATIONS, records.FINAL))
     if document["status"] == "stopped":  # Its score would be that of another budget.
         where = f"{document['stopped']['by']} stopped it after iteration {document['stopped']['iteration']}"
         raise UserError(f"{folder} is no run of the whole budget: {where}; delete it to train it to the end")
     tables = read_tables(folder, document)
-    metric = scoring_of(expected.cell).metric
+    metric = own or scoring_of(expected.cell).metric
+    if own:
+        known = [name for name in tables.evaluations if name not in PLACES]
+        if own not in known:
+            raise UserError(f"{folder} has no metric {own!r}; allowed: {', '.join(known)}")
+        evaluations, last = tables
+        tables = Tables(_reported(evaluations, own), None if last is None else _reported(last, own))
     final: NDArray[np.float64] | None = None
     if tables.final is not None:
         values = metric_values(tables.final, metric)
         final = values if len(values) and np.isfinite(values).all() else None
     return Run(document["seed"], folder, document, curve(tables.evaluations, metric), final)
+
+
+def _reported(table: records.Columns, name: str) -> records.Columns:
+    """The rows with a number in this column."""
+    rows = np.isfinite(table[name])
+    return {column: values[rows] for column, values in table.items()}
 
 
 def collect(runs: Path, planned: Iterable[Planned]) -> list[CellRuns]:

@@ -55,7 +55,7 @@ def _train(
     try:
         PROGRESS.report = heard.compiling
         with no_garbage_collection():
-            saved = files.open()
+            saved = files.open(block.env.spec.metrics)
             block.begin(saved)
             if saved is None and plan.settings.start_from:
                 files.stats.note(start(plan, block.learner, origin))

@@ -34,6 +34,7 @@ class RunFiles:
         self.stats = RunStats()
         self.iterations: dict[int, CsvLog] = {}
         self.evaluations: dict[int, CsvLog] = {}
+        self._metrics: tuple[str, ...] = ()
         self._git = records.git_state()  # now, as the code is loaded now
         self._saved: tuple[dict[str, Any], dict[str, Any]] | None = None
         if folder.resume_path.exists():
@@ -42,8 +43,9 @@ class RunFiles:
                 checkpoint.require(self._saved[1], self._identity(), folder.resume_path)
             self.execution = self._same_execution(Execution(**self._saved[1]["path"]), allow_path_change)
 
-    def open(self) -> Saved | None:
-        """Open the CSV files: new ones, or those of the saved state, which is returned."""
+    def open(self, metrics: Sequence[str]) -> Saved | None:
+        """Open the CSV files: new ones, or those of the saved state, which is returned. metrics: of the environment."""
+        self._metrics = tuple(metrics)
         if self._saved is None:
             self._open_logs({}, {})
             return None
@@ -77,7 +79,7 @@ class RunFiles:
 
     def write_final(self, seed: int, rows: Sequence[Mapping[str, Value]]) -> None:
         """Write final.csv."""
-        log = CsvLog(self.folder.scratch(seed) / records.FINAL, records.FINAL_COLUMNS)
+        log = CsvLog(self.folder.scratch(seed) / records.FINAL, (*records.FINAL_COLUMNS, *self._metrics))
         log.append(rows)
         log.flush()
         log.close()
@@ -117,8 +119,9 @@ class RunFiles:
 
         for seed in self.folder.seeds:
             self.iterations[seed] = log(seed, records.ITERATIONS, 0, None)
+        columns = (*records.EVALUATION_COLUMNS, *self._metrics)
         for seed in self.folder.seeds:
-            self.evaluations[seed] = log(seed, records.EVALUATIONS, 1, records.EVALUATION_COLUMNS)
+            self.evaluations[seed] = log(seed, records.EVALUATIONS, 1, columns)
 
     def _same_execution(self, begun: Execution, allow: bool) -> Execution:
         """The execution that the run began with; UserError if it is not possible here, unless a change is allowed.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from fp3o import config
-from fp3o.errors import UserError
+from fp3o.errors import UserError, first_of
 from fp3o.progress import track
 from fp3o.runs import layout, store
 from fp3o.runs.layout import RunId
@@ -59,6 +59,17 @@ def examine(suite: config.Suite) -> list[CellStatus]:
         stale = tuple(name for name in others if name != plan.digest)
         cells.append(CellStatus(plan.cell.id, plan.digest, states, stale, hosts))
     return cells
+
+
+def dropped(suite: config.Suite) -> list[str]:
+    """Runs on disk of cells that the suite does not have (any more): one line, if there are any."""
+    planned = {plan.cell.id for plan, _ in suite.runs()}
+    root = layout.suite_root(suite.name) / "runs"
+    found = Counter(run.cell for run in map(RunId.at, layout.finished_runs(root)) if run.cell not in planned)
+    if not found:
+        return []
+    cells = first_of([f"{root / cell} ({count})" for cell, count in sorted(found.items())])
+    return [f"{found.total()} runs are of cells that suite {suite.name} does not have, and stay: {cells}"]
 
 
 def _document(path: Path) -> Any:

@@ -96,6 +96,7 @@ CriticBatch.target
 CriticBatch.value
 Episode
 Episode.length
+Episode.metrics
 Episode.return_per_agent
 Episode.slot
 Episode.total_return
@@ -196,7 +197,8 @@ algorithm(name: str, *, title: str = , colour: str = ,
     settings: Mapping[str, Scalar | Setting] | type[Any] | None = None,
     critic_input: Literal[state, observation] = state, state: Mapping[str, Any] | None = None,
     check: Callable[[Any, str, int], str] | None = None) -> Callable[[Turns], Turns]
-environment(name: str, *, settings: Mapping[str, Scalar] | None = None) -> Callable[[T], T]
+environment(name: str, *, settings: Mapping[str, Scalar] | None = None,
+    metrics: Mapping[str, str] | None = None) -> Callable[[T], T]
 network(name: str, *, critic: type[Any] | None = None) -> Callable[[C], C]
 play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
 runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Any]
@@ -279,7 +281,7 @@ def test_the_page_runs_as_printed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     try:
         exec(compile("\n".join(blocks), str(PAGE), "exec"), {"__name__": "page"})
     finally:  # The page's own algorithm is not for other tests.

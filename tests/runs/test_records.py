@@ -118,6 +118,7 @@ def test_full_disk_is_one_line() -> None:
     [
         ("episode,return,return_per_agent,won,length\n0,1,1,2,25\n", "won"),
         ("episode,return,return_per_agent,won,length\n0,1,1,1\n", "line 2: 4 fields; expected: 5"),
+        ("episode,return,return_per_agent,won,length,a,a\n0,1,1,1,2,3,4\n", "has a column twice"),
         ("episode,return,return_per_agent,won,length\n0,one,1,1,25\n", "one"),
     ],
 )

@@ -215,9 +215,24 @@ def test_a_picture_starts_with_four_algorithms_and_sweeps_have_their_own_page(tm
     assert "<summary>1 more to draw</summary>" in article
     assert "fp3o-rollout-100" not in found["index.html"].partition('<section id="verdicts"')[0]
     assert found["sweeps.html"].count("<article>") == 1
+    assert "full sharing, sweep of rollout_length and total_steps<" in found["sweeps.html"].partition("<article>")[2]
+    assert "sweep of" not in article
     anchor = "cell-mamujoco--reacher-2x1--full--fp3o-rollout-100"
     assert f'<a href="index.html#{anchor}"' in found["sweeps.html"]
     assert f'id="{anchor}"' in found["index.html"]
+
+
+@pytest.mark.parametrize(("best", "shown"), [(0.0, "all equal"), (1.0, "0.00 [0.00, 0.00]")])
+def test_scores_that_are_all_equal_are_called_so(best: float, shown: str) -> None:
+    def pooled(value: float) -> dict[str, Any]:
+        return {"mean": {"value": value, "interval": [value, value]}}
+
+    group = {"rows": ["matrix/climbing/full"], "scale": "0 and 1", "probability_of_improvement": []}
+    card = {"between_algorithms": [{**group, "pooled": {"mappo": pooled(0.0), "happo": pooled(best)}}]}
+    first, *more = sheets.between(card)
+    assert first.rows[0] == ["MAPPO", shown]
+    assert len(more) == (best > 0)
+    assert ("every seed of every algorithm" in first.note) == (best == 0)
 
 
 def test_robustness_is_a_sheet(tmp_path: Path) -> None:

@@ -275,7 +275,7 @@ def test_who_watches_learns_of_a_failure_and_of_nothing_after_it(
         def end(self) -> None:
             ended.append("once")
 
-    def fails(files: RunFiles) -> None:
+    def fails(files: RunFiles, metrics: object) -> None:
         assert PROGRESS.report is not None
         raise OSError("no disk")
 

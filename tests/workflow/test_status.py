@@ -73,6 +73,25 @@ def test_every_state(suite: config.Suite, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(status.lines(found, everything=True)) == len(cells) + 1
 
 
+def test_runs_of_cells_that_the_suite_does_not_have_are_named(
+    suite: config.Suite, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status.dropped(suite) == []
+    (first, _), *_ = suite.runs()
+    document(suite, first, 0).write_text("{}")
+    root = layout.suite_root(suite.name) / "runs"
+    for seed in (0, 1):
+        old = root / "matrix/gone/full/mappo/0123456789" / f"seed-{seed}"
+        old.mkdir(parents=True)
+        (old / "run.json").write_text("{}")
+    line = f"2 runs are of cells that suite smoke does not have, and stay: {root / 'matrix/gone/full/mappo'} (2)"
+    assert status.dropped(suite) == [line]
+    for command in ("status", "prune"):
+        with pytest.raises(SystemExit):
+            cli.main([command, "--suite", suite.name])
+        assert line in capsys.readouterr().out.splitlines()
+
+
 def test_a_run_json_that_cannot_be_read_is_a_state(suite: config.Suite) -> None:
     first, _ = suite.runs()[0]
     document(suite, first, 0).write_text('{"status": "fin')

@@ -23,13 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config.domains import REVISIONS
+from fp3o.config.metrics import written
 from fp3o.config.options import PettingzooOptions
 from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots
 from fp3o.envs.interface import ActionSpec, BatchEnv, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.pettingzoo.child import Child
 from fp3o.envs.pettingzoo.factory import located, parse_arguments
 from fp3o.envs.pettingzoo.memory import SharedArrays, SharedSnapshot, attach, unnamed_file
-from fp3o.envs.pettingzoo.spaces import Description
+from fp3o.envs.pettingzoo.metrics import columns_of, requested
+from fp3o.envs.pettingzoo.spaces import Description, Unfit
 from fp3o.errors import UserError
 from fp3o.machine import processors
 
@@ -110,7 +112,12 @@ class PettingzooBatch(BatchEnv):
         for number in range(self.workers):
             self._workers.append(Worker(number, range(edges[number], edges[number + 1]), self._memory))
         self._description, self._code = self._describe(self._workers)
-        self._shared: SharedArrays = attach(self._memory, self._description, slots, self.workers)
+        self._metrics = requested(options)
+        try:
+            self._columns = columns_of(self._metrics, self._description)
+        except Unfit as error:
+            raise self._give_up(str(error)) from None
+        self._shared: SharedArrays = attach(self._memory, self._description, slots, self.workers, len(self._columns))
         self._build(self._workers)
         self.spec = self._make_spec()
         self._choices = self._make_choices()
@@ -142,6 +149,7 @@ class PettingzooBatch(BatchEnv):
             "workers": self.workers,
             "limit": self._options.episode_limit,
             "auto_reset": self._auto_reset,
+            "metrics": written(self._metrics),
         }
         for worker in workers:
             mine = {"worker": worker.number, "first": worker.slots.start, "last": worker.slots.stop}
@@ -189,6 +197,7 @@ class PettingzooBatch(BatchEnv):
             observation_shape=described.shape,
             state_shape=described.state_shape,
             exact_resume=False,
+            metrics=tuple(column.label for column in self._columns),
         )
 
     def _make_choices(self) -> NDArray[np.int64]:
@@ -273,7 +282,8 @@ class PettingzooBatch(BatchEnv):
     def _episode(self, slot: int) -> Episode:
         total = float(self._returns[slot])
         per_agent = total if self._options.reward == "mean" else total / self.spec.agents
-        return Episode(slot, total, per_agent, int(self._lengths[slot]), won=None)
+        metrics = dict(zip(self.spec.metrics, self._shared.metrics[slot].tolist(), strict=True))
+        return Episode(slot, total, per_agent, int(self._lengths[slot]), won=None, metrics=metrics)
 
     def _seen(self, shown: SharedSnapshot) -> Snapshot:
         agents = self.spec.agents

@@ -124,6 +124,7 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
     translator = Translator(env, description)
     seen, infos = env.reset(seed=1)
     alike, left_early, ends, length, longest = True, False, 0, 0, 0
+    told: set[str] = set()  # names of numbers in the infos
     paid, shared = False, False  # whether any agent got a reward, and whether the sum over agents was ever not 0
     begin = time.perf_counter()
     for step in range(STEPS):
@@ -134,6 +135,7 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
             raise Unfit(f"step returns {len(result)} things; it must return 5 dictionaries (observations … infos)")
         seen, rewards, terminations, truncations, infos = result
         _check_numbers(translator, description, seen, rewards)
+        told |= {name for info in infos.values() for name, value in info.items() if _is_number(value)}
         paid |= any(float(reward) for reward in rewards.values())
         shared |= abs(sum(float(reward) for reward in rewards.values())) > 1e-6
         alike &= len({round(float(rewards.get(a, 0.0)), 9) for a in acting}) <= 1
@@ -146,6 +148,8 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
             left_early = True
     rate = STEPS / (time.perf_counter() - begin)
     yield ("yes", f"{STEPS} random steps passed, {ends} episodes ended; one environment runs at {rate:.0f} steps/s")
+    if told:
+        yield ("note", f"numbers in its infos that evaluations can record (--set metrics): {', '.join(sorted(told))}")
     if not ends:
         yield ("note", f"no episode ended within {STEPS} steps; episodes are cut at episode_limit (default 1000)")
     if left_early:
@@ -159,7 +163,15 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
             "always 0, so nothing is learned; --set reward=own trains each agent on its own reward",
         )
     elif not alike:
-        yield ("note", "agents get different rewards: they are trained on the mean (--set reward=mean, sum or own)")
+        yield (
+            "note",
+            "agents get different rewards: they are trained on the mean (--set reward=mean, sum or own); "
+            "--set metrics=return:sum:agent records the return of each",
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, np.bool_, np.number))
 
 
 def _check_numbers(translator: Translator, description: Description, seen: Any, rewards: Any) -> None:

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from fp3o.envs.pettingzoo.spaces import Unfit
+from fp3o.envs.pettingzoo.tuples import as_parallel, has_tuples
 from fp3o.errors import UserError
 from fp3o.registry import ENVIRONMENTS, load_file
 
@@ -84,11 +85,13 @@ def _check_not_hidden(module_name: str) -> None:
 
 
 def build(factory: Callable[[], Any]) -> Any:
-    """Call the factory; Unfit unless it returns a ParallelEnv."""
+    """Call the factory; Unfit unless it returns a ParallelEnv, or a Gymnasium environment with tuples of agents."""
     try:
         env = factory()
     except Exception as error:
         raise Unfit(f"the factory fails: {one_line(error)}") from error
+    if has_tuples(env):
+        env = as_parallel(env)
     missing = [name for name in ("reset", "step", "observation_space", "action_space") if not hasattr(env, name)]
     if missing:
         raise Unfit(f"the factory returns a {type(env).__name__}, no ParallelEnv: it has no {', '.join(missing)}")

@@ -40,6 +40,7 @@ class SharedArrays:
     episode: NDArray[np.int64]  # [N] number of the current episode
     length: NDArray[np.int64]  # [N] steps of the current episode so far
     running: NDArray[np.bool_]  # [N] false for frozen slots
+    metrics: NDArray[np.float64]  # [N, columns] of the episode that ended last
     progress: NDArray[np.int64]  # [workers, 2] number of finished steps and resets; slot being stepped or reset
 
 
@@ -50,8 +51,11 @@ def unnamed_file() -> int:
         return os.dup(file.fileno())
 
 
-def attach(descriptor: int, description: Description, slots: int, workers: int) -> SharedArrays:
-    """The shared arrays in the file `descriptor`; processes that pass the same arguments share the same memory."""
+def attach(descriptor: int, description: Description, slots: int, workers: int, metrics: int) -> SharedArrays:
+    """The shared arrays in the file `descriptor`; processes that pass the same arguments share the same memory.
+
+    metrics: how many numbers an episode has besides return and length.
+    """
     agents, width = len(description.agents), len(description.sizes)
     gaussian = description.kind == "gaussian"
     snapshot = {
@@ -71,6 +75,7 @@ def attach(descriptor: int, description: Description, slots: int, workers: int) 
         "episode": ((slots,), np.int64),
         "length": ((slots,), np.int64),
         "running": ((slots,), np.bool_),
+        "metrics": ((slots, metrics), np.float64),
         "progress": ((workers, 2), np.int64),
     }
     places, end = {}, 0

@@ -138,14 +138,16 @@ def _choices(space: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in space.nvec)
 
 
+def type_name(agent: object) -> str:
+    """`scout` of `scout_0`."""
+    return re.sub(r"[_\- ]?\d+$", "", str(agent))
+
+
 def _types(
     agents: tuple[str, ...], observations: tuple[int, ...], choices: tuple[tuple[int, ...], ...]
 ) -> tuple[int, ...]:
     """Type of each agent: of one type are agents whose names differ only by a number and whose sizes are equal."""
-    kinds = [
-        (re.sub(r"[_\- ]?\d+$", "", str(agent)), seen, able)
-        for agent, seen, able in zip(agents, observations, choices, strict=True)
-    ]
+    kinds = [(type_name(agent), seen, able) for agent, seen, able in zip(agents, observations, choices, strict=True)]
     order = list(dict.fromkeys(kinds))
     return tuple(order.index(kind) for kind in kinds)
 

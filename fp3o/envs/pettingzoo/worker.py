@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from typing import Any
@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fp3o.config.metrics import parse_metrics
 from fp3o.envs.interface import episode_generator
 from fp3o.envs.pettingzoo.child import end_own_group, leave_with_parent
 from fp3o.envs.pettingzoo.factory import build, load_factory, one_line, provenance
 from fp3o.envs.pettingzoo.memory import SharedArrays, attach
+from fp3o.envs.pettingzoo.metrics import Column, EpisodeNumbers, columns_of
 from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, check_rewards, checked_numbers, describe
 
 
@@ -32,8 +34,16 @@ def episode_seed(slot_seed: int, episode: int) -> int:
 class Slot:
     """One environment and its rows of the shared arrays."""
 
-    def __init__(self, number: int, factory: Callable[[], Any], description: Description, shared: SharedArrays) -> None:
+    def __init__(
+        self,
+        number: int,
+        factory: Callable[[], Any],
+        description: Description,
+        shared: SharedArrays,
+        columns: Sequence[Column],
+    ) -> None:
         self._number = number
+        self._numbers = EpisodeNumbers(columns)
         self._factory = factory
         self._description = description
         self._shared = shared
@@ -47,6 +57,7 @@ class Slot:
         seed = episode_seed(int(shared.seed[n]), int(shared.episode[n]))
         observations, infos = self._env.reset(seed=seed)
         shared.length[n] = 0
+        self._numbers.begin()
         self._write(observations, infos, list(self._env.agents))
 
     def step(self, limit: int, auto_reset: bool) -> None:
@@ -55,6 +66,7 @@ class Slot:
         actions = {a: self._translator.action(self._index[a], shared.action[n, self._index[a]]) for a in acting}
         observations, rewards, terminations, truncations, infos = self._env.step(actions)
         check_rewards(rewards, self._description.agents)
+        self._numbers.add(rewards, infos)
         shared.reward[n] = 0.0
         for agent, reward in rewards.items():
             shared.reward[n, self._index[agent]] = reward
@@ -68,6 +80,7 @@ class Slot:
         self._write(observations, infos, left)
         if shared.terminated[n] or shared.truncated[n]:
             self._keep_final()
+            shared.metrics[n] = self._numbers.values()
             if auto_reset:
                 shared.episode[n] += 1
                 self.begin()
@@ -147,9 +160,11 @@ class WorkerSlots:
     def __init__(
         self, order: dict[str, Any], factory: Callable[[], Any], description: Description, memory: int
     ) -> None:
-        self._shared = attach(memory, description, order["slots"], order["workers"])
+        columns = columns_of(parse_metrics(order["metrics"]), description)
+        self._shared = attach(memory, description, order["slots"], order["workers"], len(columns))
         self._limit, self._auto_reset, self._worker = order["limit"], order["auto_reset"], order["worker"]
-        self._slots = {n: Slot(n, factory, description, self._shared) for n in range(order["first"], order["last"])}
+        numbers = range(order["first"], order["last"])
+        self._slots = {n: Slot(n, factory, description, self._shared, columns) for n in numbers}
 
     def run(self, command: str, numbers: list[int]) -> list[tuple[int, str]]:
         """Reset or step these slots; returns those that failed, with the error's text."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fp3o.config import Cell, algorithm_title
 from fp3o.config import Row as CellRow
 from fp3o.config.domains import DOMAINS
+from fp3o.statistics import own_metrics
 from fp3o.statistics import published as paper
 from fp3o.statistics.scores import CellRuns, engine_of, scores_of_short_runs, scoring_of
 from fp3o.statistics.tables.model import Table
@@ -61,6 +62,7 @@ def notes_of(table: Table) -> list[str]:
     lost = [f"{cell_runs.cell} ({cell_runs.lost_episodes})" for cell_runs in runs if cell_runs.lost_episodes]
     if lost:
         notes.append(f"Episodes lost to failures of the environment, which was built anew: {'; '.join(lost)}.")
+    notes += [note for cell_runs in runs if (note := own_metrics.sentence(cell_runs))]
     departures = sorted({str(change) for entry in done for change in entry.deviations})
     if departures:
         reason = ", so not compared with the paper" if any(entry.published for entry in done) else ""

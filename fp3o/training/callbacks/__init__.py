@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from fp3o.config.metrics import PLACES
+
 if TYPE_CHECKING:
     from fp3o.config.domains import Metric
     from fp3o.runs.records import Value
@@ -173,9 +175,12 @@ SCORE_COLUMNS: Mapping[Metric, str] = {"return": "return", "return_per_agent": "
 
 
 def episode_means(records: Sequence[Record]) -> dict[str, float]:
-    """Means over the episodes of one evaluation; "won" (the win rate) only where episodes are won or lost."""
+    """Means over the episodes of one evaluation: return, return_per_agent, length, the environment's metrics, and
+    "won" (the win rate) only where episodes are won or lost."""
     means = {}
-    for name in ("return", "return_per_agent", "won", "length"):
+    for name in dict.fromkeys(("return", "return_per_agent", "won", "length", *records[0])):
+        if name in PLACES:
+            continue
         values = [float(value) for record in records if (value := record[name]) is not None]
         if values:
             means[name] = sum(values) / len(values)

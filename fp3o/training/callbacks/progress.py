@@ -14,6 +14,8 @@ from fp3o.training.callbacks import SCORE_COLUMNS, Callback, Record, episode_mea
 # As the score at the end is worded.
 _WORDS: dict[Metric, str] = {"return": "return", "return_per_agent": "return per agent", "win_rate": "win rate"}
 
+MOST_AGENTS = 4  # whose returns are shown
+
 
 class Progress(Callback):
     """Progress of one seed block, counted in environment steps per seed. Use as a context."""
@@ -32,7 +34,8 @@ class Progress(Callback):
         self._clock = clock
         self._metric: Metric = metric
         self._compiling: tuple[float, int] | None = None  # since when, and the number of the program
-        self._scores: tuple[object, dict[int, float]] = (None, {})  # the last evaluation: its step, scores by seed
+        # The last evaluation: its step, scores by seed and column.
+        self._scores: tuple[object, dict[int, dict[str, float]]] = (None, {})
 
     @classmethod
     def of(cls, plan: Plan, seeds: Sequence[int]) -> Self:
@@ -72,12 +75,17 @@ class Progress(Callback):
         name, column = _WORDS[self._metric], SCORE_COLUMNS[self._metric]
         if column not in means:  # a game of wins that was neither won nor lost
             return
+        # Returns of single agents, where they differ, say more than their sum.
+        agents = [other for other in means if other.startswith("return/")][:MOST_AGENTS]
         scores = self._scores[1] if self._scores[0] == steps else {}
-        scores[seed] = means[column]
+        scores[seed] = {other: means[other] for other in agents or (column,)}
         self._scores = steps, scores
-        mean = sum(scores.values()) / len(scores)
-        value = f"{100 * mean:.1f} %" if column == "won" else f"{mean:.5g}"
-        self._bar.note = f"{name} {value} at {steps:,}"
+        shown = []
+        for part in agents or (column,):
+            mean = sum(score[part] for score in scores.values()) / len(scores)
+            value = f"{100 * mean:.1f} %" if column == "won" else f"{mean:.5g}"
+            shown.append(f"{part.partition('/')[2]} {value}".strip())
+        self._bar.note = f"{name} {', '.join(shown)} at {steps:,}"
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
