@@ -114,7 +114,7 @@ FAULTS = (
     Fault("training/memory.py", "INDEX = 4, 8", "INDEX = 3, 6", "tests/training/test_edges.py"),
     Fault("training/loop.py", "if interrupt or stop or", "if stop or", "tests/training/test_interruption.py"),
     Fault(
-        "training/block.py", 'f"environment.{k}": v', 'f"environment.{k}": 0 * v', "tests/training/test_interruption.py"
+        "training/block.py", 'f"environment.{k}": v', 'f"environment.{k}": 0 * v', "tests/training/test_every_cell.py"
     ),
     Fault("config/resolve.py", "hexdigest()[:10]", "hexdigest()[:9]", "tests/config/test_digests.py"),
     Fault("fields.py", "or v != later.value", "or True", "tests/config/test_digests.py"),
@@ -131,8 +131,8 @@ FAULTS = (
         "ways[taken, : ways.shape[1] - rank]",
         "tests/statistics/test_rank_tests.py",
     ),
-    Fault("statistics/paired.py", "p = 2 * float", "p = float", "tests/statistics/test_compare.py"),
-    Fault("statistics/scores.py", "max(scores) <= floor", "max(scores) < floor", "tests/statistics/test_scores.py"),
+    Fault("statistics/paired.py", "p = 2 * float", "p = float", "tests/statistics/test_own_suite.py"),
+    Fault("statistics/scores.py", "max(scores) <= floor", "max(scores) < floor", "tests/statistics/test_own_suite.py"),
     Fault("statistics/scores.py", "len(values) // 2", "len(values) // 3", "tests/statistics/test_scores.py"),
     Fault("workflow/resources.py", "work[name] / threads[name]", "work[name]", "tests/workflow/test_resources.py"),
     Fault("runs/verify.py", "if actual != checksum:", "if False:", "tests/statistics/test_altered_runs.py tests/runs"),

@@ -265,6 +265,17 @@ def test_a_function_compiled_once_takes_new_tensors(folder: Path) -> None:
     assert program_cache.PROGRESS.programs == 1
 
 
+@needs_compiler
+def test_tensors_of_other_strides_have_a_program_of_their_own(folder: Path) -> None:
+    """A program reads its inputs by the strides it was compiled for."""
+    rows = compiling.compiled(torch.Tensor.cumsum)
+    x = torch.arange(6.0).reshape(2, 3)
+    turned = x.T.contiguous().T  # the same numbers in another order in memory
+    for given in (x, turned, x):
+        assert rows(given, 1).tolist() == x.cumsum(1).tolist()
+    assert program_cache.PROGRESS.programs == 2
+
+
 class Walk:
     """A step that changes what its object holds, as an optimiser's does."""
 

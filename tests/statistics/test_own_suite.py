@@ -155,7 +155,7 @@ def test_a_margin_is_no_spread_of_the_data() -> None:
     )
     assert wide is not None
     assert wide.verdict == "undecided"
-    nobody = against(dict.fromkeys(range(5), 0.0), {**dict.fromkeys(range(4), 0.0), 4: 3.1}, 10.0, "smac")
+    nobody = against(dict.fromkeys(range(5), 0.0), {**dict.fromkeys(range(4), 0.0), 4: 100 / 32}, 10.0, "smac")
     assert nobody is not None
     assert nobody.verdict == "floor"
     even = dict(enumerate((1.0, 2.0, 3.0, 4.0, 5.0)))
@@ -164,6 +164,13 @@ def test_a_margin_is_no_spread_of_the_data() -> None:
         "undecided",
         "equivalent",
     ]
+
+
+def test_returns_are_tested_by_both_sides_of_the_paired_t_test() -> None:
+    ours, baseline = (3.0, 5.0, 4.0, 2.5, 6.0), (1.0, 4.5, 1.5, 2.0, 5.0)
+    pair = against(dict(enumerate(ours)), dict(enumerate(baseline)))
+    assert pair is not None
+    assert pair.p == pytest.approx(float(scipy.stats.ttest_rel(ours, baseline).pvalue))
 
 
 def test_win_rates_are_tested_by_exact_ranks() -> None:

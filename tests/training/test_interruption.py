@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import call
 from short_runs import files
 
 from fp3o.runs import checkpoint, records
+from fp3o.runs.folder import RESUME
+from fp3o.training import loop
+from fp3o.training.run_stats import RunStats
 
 CELL = "matrix/two-step/partial/fp3o"
 ITERATIONS = 6
@@ -149,6 +153,26 @@ def test_asked_to_stop(
     assert codes == [code, code, 0], said
     assert "the same command resumes it" in said
     assert f"resume with: fp3o train {CELL}" in said
+    assert files(tmp_path) == unbroken
+
+
+def test_a_signal_stops_after_the_iteration_it_came_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbroken: dict[str, Any]
+) -> None:
+    """However long ago the last save was."""
+    assert loop.SECONDS_BETWEEN_SAVES > 60
+    count = RunStats.count
+
+    def counted(stats: RunStats) -> None:
+        count(stats)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunStats, "count", counted)
+        assert call(*command(tmp_path)) == 143
+    (state,) = tmp_path.rglob(RESUME)
+    assert checkpoint.load(state)[1]["iteration"] == 1
+    assert call(*command(tmp_path)) == 0
     assert files(tmp_path) == unbroken
 
 
