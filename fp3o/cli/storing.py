@@ -82,13 +82,13 @@ def prune(
     States and checkpoints that runs kept on request are listed too, and stay unless --kept is given. Runs of cells that
     the suite does not have are named, and always stay.
     """
-    from fp3o.workflow.prune import prune as superseded
+    from fp3o.workflow import prune as pruning
     from fp3o.workflow.status import dropped
 
     chosen = config.load_suite(suite)
     if not chosen.own:
         config.repository()
-    lines = superseded(chosen, delete, kept) or ["nothing to prune"]
+    lines = pruning.prune(chosen, delete, kept) or [f"nothing to prune{pruning.stored(chosen)}"]
     print("\n".join((*lines, *dropped(chosen))))
     return 0
 

@@ -228,6 +228,14 @@ def _needed(where: Setup) -> set[str]:
     return names
 
 
+def stored(suite: config.Suite) -> str:
+    """For the end of a message: what artifacts/ holds, where nothing of it can go; "" for a suite that is not in it."""
+    if suite.name not in TRACKED:
+        return ""
+    sizes = [path.stat().st_size for path in (STORE / "files" / "md5").glob("??/*")]
+    return f"; artifacts/ holds {len(sizes):,} objects, {sum(sizes) / 1e6:.0f} MB, all in use" if sizes else ""
+
+
 def _prune_store(needed: set[str], delete: bool) -> list[str]:
     """List (and remove) objects in artifacts/ that are not needed."""
     wanted = {store.object_path(STORE, name) for name in needed}
