@@ -77,7 +77,7 @@ class Checkout:
 
     def plan(self, *arguments: str) -> tuple[set[str], dict[str, int]]:
         """Of a dry run: the cells it would train, each with its seed block; jobs by rule, without `all`."""
-        text = self.snakemake(*arguments, "-n", "--quiet", "host").stdout  # Blocks of jobs, which the profile hides
+        text = self.snakemake(*arguments, "-n").stdout
         if "Nothing to be done" in text:
             return set(), {}
         table = text.rsplit("Job stats:", 1)[1]
