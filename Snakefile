@@ -3,7 +3,7 @@
 # Suite: `snakemake --config suite=quick`, or the path of a suite of your own.
 from snakemake.utils import min_version
 
-min_version("9.10")
+min_version("9.27")  # Whose priorities may be functions
 
 
 report: "workflow/report/workflow.rst"

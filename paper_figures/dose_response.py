@@ -6,10 +6,9 @@ from typing import Any
 
 from fp3o.config import Cell, Row, algorithm_title, resolve
 from fp3o.statistics.curves import METRIC_NAMES
-from fp3o.statistics.intervals import interval_of
 from fp3o.statistics.published import row_title
 from fp3o.statistics.scores import CellRuns, scoring_of
-from paper_figures.drawing import Request, colour, empty, joint_legend, marker, panels, save
+from paper_figures.drawing import Request, colour, empty, joint_legend, marker, panels, save, score_with_interval
 
 HEADER = ("cell", "epochs", "n", "score", "low", "high")
 ACROSS = 3  # panels in a line
@@ -43,7 +42,7 @@ def draw(request: Request) -> None:
             shift = APART * (ticks[-1] - ticks[0]) * (place - (len(by_algorithm) - 1) / 2)
             across, centres, bars = [], [], []
             for epochs, cell in points:
-                centre, low, high = _interval(cell)
+                centre, low, high = score_with_interval(cell)
                 seeds = cell.scores()
                 panel.plot([epochs + shift] * len(seeds), seeds, **style, linestyle="", markersize=2, alpha=0.35)
                 across.append(epochs + shift)
@@ -68,13 +67,3 @@ def epochs_of(cell: str) -> int:
     """Passes over a rollout in which policies are trained: of FP3O in its two steps together."""
     settings = resolve(Cell.parse(cell)).settings
     return int(settings.epochs) + int(getattr(settings, "epochs_dependent", 0))
-
-
-def _interval(cell: CellRuns) -> tuple[float, float, float]:
-    """Score and its 95 % interval; of a single seed the score alone."""
-    summary = cell.summary()
-    assert summary is not None
-    if len(cell.scores()) < 2:
-        return summary.centre, summary.centre, summary.centre
-    low, high, _ = interval_of(cell.scores(), scoring_of(cell.cell).statistic)
-    return summary.centre, low, high

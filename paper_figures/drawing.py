@@ -23,6 +23,7 @@ from fp3o.config import Artefact, Cell, algorithm_colour, algorithm_title
 from fp3o.report.line_styles import dash
 from fp3o.statistics import gathered
 from fp3o.statistics.curves import METRIC_NAMES, START, Band, band
+from fp3o.statistics.intervals import interval_of
 from fp3o.statistics.published import Published, scores
 from fp3o.statistics.scores import CellRuns, Run, battles_by, scoring_of
 from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
@@ -122,6 +123,16 @@ def draw_curve(axes: Axes, cell: CellRuns, name: str | None = None) -> list[tupl
         (cell.cell, f"{step:.0f}", f"{n}", *(f"{value:.6g}" for value in (centre, low, high)), last, budget)
         for step, centre, low, high, n in zip(*found, strict=True)
     ]
+
+
+def score_with_interval(cell: CellRuns) -> tuple[float, float, float]:
+    """Score and its 95 % interval; of a single seed the score alone."""
+    scores, summary = cell.scores(), cell.summary()
+    assert summary is not None
+    if len(scores) < 2:
+        return summary.centre, summary.centre, summary.centre
+    low, high, _ = interval_of(scores, scoring_of(cell.cell).statistic)
+    return summary.centre, low, high
 
 
 def is_early(cell: CellRuns) -> bool:

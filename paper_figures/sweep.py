@@ -5,9 +5,18 @@ from __future__ import annotations
 from fp3o.config import SHARINGS, Cell, Row, algorithm_title, variant_settings
 from fp3o.fields import Scalar
 from fp3o.statistics.curves import METRIC_NAMES
-from fp3o.statistics.intervals import interval_of
 from fp3o.statistics.scores import CellRuns, scoring_of
-from paper_figures.drawing import DASHES, Request, colour, empty, joint_legend, marker, panels, save
+from paper_figures.drawing import (
+    DASHES,
+    Request,
+    colour,
+    empty,
+    joint_legend,
+    marker,
+    panels,
+    save,
+    score_with_interval,
+)
 
 HEADER = ("cell", "setting", "value", "n", "score", "low", "high")
 ACROSS = 3  # panels in a line
@@ -36,7 +45,7 @@ def draw(request: Request) -> None:
         for (algorithm, others), points in lines.items():
             points.sort(key=lambda point: point[0])
             style = styles[algorithm] = styles.get(algorithm, -1) + 1
-            found = [_number(cell) for _, cell in points]
+            found = [score_with_interval(cell) for _, cell in points]
             most = max(len(cell.scores()) for _, cell in points)
             below = [max(0.0, centre - low) for centre, low, _ in found]
             above = [max(0.0, high - centre) for centre, _, high in found]
@@ -86,14 +95,3 @@ def _order(value: Scalar) -> tuple[float, str]:
         return float(value), ""
     except ValueError:
         return float("inf"), str(value)
-
-
-def _number(cell: CellRuns) -> tuple[float, float, float]:
-    """Score and its 95 % interval; of a single seed the score alone."""
-    scores = cell.scores()
-    summary = cell.summary()
-    assert summary is not None
-    if len(scores) < 2:
-        return summary.centre, summary.centre, summary.centre
-    low, high, _ = interval_of(scores, scoring_of(cell.cell).statistic)
-    return summary.centre, low, high

@@ -33,7 +33,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kills import ROOT, TINY, Files, InCheckout, Training, ended, finish, kill  # type: ignore[import-not-found]
+from kills import ROOT, TINY, Files, InCheckout, Training, ended, kill, undisturbed  # type: ignore[import-not-found]
 
 CLOCK = r"""
 #define _GNU_SOURCE
@@ -248,13 +248,7 @@ SCENARIOS: dict[str, Callable[[Path], Any]] = {"clock": Clock, "hosts": Hosts, "
 def measure(scenario: Any, attempts: int, draw: random.Random) -> dict[str, Any]:
     """So many attempts; what came of them."""
     begun = time.monotonic()
-    quiet = scenario.folder / "quiet"
-    scenario.prepare(quiet)
-    started = time.monotonic()
-    finish(scenario, quiet)
-    scenario.span = time.monotonic() - started
-    wanted = scenario.results(quiet)
-    assert wanted, f"{type(scenario).__name__} left no runs: see {quiet}"
+    _, wanted = undisturbed(scenario)
     unclear = differing = lost = 0
     for number in range(attempts):
         place = scenario.folder / f"attempt-{number}"

@@ -312,9 +312,8 @@ def finish(scenario: Scenario, place: Path) -> None:
     raise SystemExit(f"{type(scenario).__name__} does not end; it said last: {scenario.log(place).read_text()[-1500:]}")
 
 
-def measure(scenario: Scenario, kills: int, draw: random.Random) -> dict[str, Any]:
-    """So many kills, in rounds; what came of them."""
-    begun = time.monotonic()
+def undisturbed(scenario: Any) -> tuple[Path, Any]:
+    """Let the command run once in peace: the folder, and the results that all others must give. Sets `span`."""
     quiet = scenario.folder / "quiet"
     scenario.prepare(quiet)
     started = time.monotonic()
@@ -322,6 +321,13 @@ def measure(scenario: Scenario, kills: int, draw: random.Random) -> dict[str, An
     scenario.span = time.monotonic() - started
     wanted = scenario.results(quiet)
     assert wanted, f"{type(scenario).__name__} left no runs: see {quiet}"
+    return quiet, wanted
+
+
+def measure(scenario: Scenario, kills: int, draw: random.Random) -> dict[str, Any]:
+    """So many kills, in rounds; what came of them."""
+    begun = time.monotonic()
+    quiet, wanted = undisturbed(scenario)
     lost, differing, done, rounds = scenario.after_round(quiet), 0, 0, 0
     while done < kills:
         place = scenario.folder / f"round-{rounds}"

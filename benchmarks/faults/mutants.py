@@ -134,7 +134,7 @@ FAULTS = (
     Fault("statistics/paired.py", "p = 2 * float", "p = float", "tests/statistics/test_own_suite.py"),
     Fault("statistics/scores.py", "max(scores) <= floor", "max(scores) < floor", "tests/statistics/test_own_suite.py"),
     Fault("statistics/scores.py", "len(values) // 2", "len(values) // 3", "tests/statistics/test_scores.py"),
-    Fault("workflow/resources.py", "work[name] / threads[name]", "work[name]", "tests/workflow/test_resources.py"),
+    Fault("workflow/resources.py", "work[job] / threads[job]", "work[job]", "tests/workflow/test_resources.py"),
     Fault("runs/verify.py", "if actual != checksum:", "if False:", "tests/statistics/test_altered_runs.py tests/runs"),
     Fault("runs/atomic.py", "partial.replace(path)", "path.write_bytes(content)", "tests/runs"),
 )

@@ -118,6 +118,8 @@ class Sweep:
         """Whether artefacts are made of the runs that exist, training nothing."""
         self.missing: dict[tuple[str, int], config.Plan] = {}
         """(cell, seed) → plan of the runs that are needed and do not exist here."""
+        self.jobs: dict[tuple[str, str], tuple[config.Plan, int]] = {}
+        """Of every block that is not finished, by cell and seeds: its plan, and how many of its seeds are missing."""
         self._needs: dict[str, list[str]] = {}
 
     def needs(self, cells: Iterable[str]) -> list[str]:
@@ -135,6 +137,8 @@ class Sweep:
         finished = [seed for seed in block.seeds if block.finished(seed)]
         if len(finished) == len(block.seeds):
             return block.sources()
+        key = block.plan.cell.id, config.seeds_text(block.seeds)
+        self.jobs[key] = block.plan, len(block.seeds) - len(finished)
         self.missing |= {(block.plan.cell.id, seed): block.plan for seed in block.seeds if seed not in finished}
         return [block.document(seed) for seed in finished] if self.available else [block.next_mark()]
 

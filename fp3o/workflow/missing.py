@@ -11,23 +11,24 @@ from fp3o.progress import duration
 from fp3o.runs import layout
 from fp3o.workflow import resources, status
 
+TO_TRAIN = ("missing", "resumable", "failed")
+
 
 def summary(suite: config.Suite, cores: int, gpus: int) -> list[str]:
     """For a machine with so many cores and GPUs."""
     cells = status.examine(suite)
     states = Counter(state for cell in cells for state in cell.seeds.values())
     here, saved = states["done"] + states["diverged"] + states["damaged"], states["in DVC"]
-    left = [cell for cell in cells if not {"missing", "resumable", "failed"}.isdisjoint(cell.seeds.values())]
+    seeds_left = {cell.cell: sum(state in TO_TRAIN for state in cell.seeds.values()) for cell in cells}
+    jobs = [(suite.run(cell)[0], number) for cell, number in seeds_left.items() if number]
     parts = [f"{here:,} here"]
     if saved:
         parts.append(f"{saved:,} saved and not pulled (`fp3o pull`)")
     parts.append(f"{states.total() - here - saved:,} to train")
     lines = [f"suite {suite.name}: of {states.total():,} runs of {len(cells)} cells {', '.join(parts)}"]
-    if left:
-        plans = [suite.run(cell.cell) for cell in left]
-        domains = Counter(plan.cell.domain for plan, _ in plans)
+    if jobs:
+        domains = Counter(plan.cell.domain for plan, _ in jobs)
         lines.append("cells to train: " + ", ".join(f"{name} {count}" for name, count in domains.items()))
-        jobs = [(plan, len(seeds)) for plan, seeds in plans]
         lines.append(_beside_a_gpu(jobs, cores) if gpus else _on_processors(jobs, cores))
     return lines
 

@@ -6,9 +6,12 @@ every machine. So a job's share of the machine is computed, in millionths, and t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
 
 from fp3o import config
+
+Job = TypeVar("Job", bound=Hashable)
 
 WHOLE = 1_000_000
 HEADROOM = 1.25
@@ -49,17 +52,17 @@ def work_seconds(plan: config.Plan, seeds: int) -> float:
     return config.step_us(plan.cell) * plan.settings.total_steps * seeds / 1e6
 
 
-def threads_of_jobs(work: Mapping[str, float], cores: int, at_once: int) -> dict[str, int]:
+def threads_of_jobs(work: Mapping[Job, float], cores: int, at_once: int) -> dict[Job, int]:
     """Threads of each job, by its work: never more than cores.
 
     More jobs than run at once share the cores evenly. Of fewer, each gets one core, and every further core goes to the
     job that would take longest, so that they end together.
     """
-    if len(work) >= at_once:
+    if not work or len(work) >= at_once:
         return dict.fromkeys(work, max(1, cores // at_once))
     threads = dict.fromkeys(work, 1)
     for _ in range(cores - len(work)):
-        threads[max(work, key=lambda name: work[name] / threads[name])] += 1
+        threads[max(work, key=lambda job: work[job] / threads[job])] += 1
     return threads
 
 

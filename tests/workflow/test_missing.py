@@ -43,6 +43,8 @@ def test_with_a_gpu_the_time_is_the_work_over_the_cores(suite: config.Suite, mon
     page = (Path(__file__).parents[2] / "docs" / "speed.md").read_text()
     assert f"about {seconds / 16 / 3600:.0f} hours" in page  # what the page says of the whole paper
     assert f"and {seconds / 64 / 3600:.0f} with 64" in page
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    assert f"some {seconds / 16 / 3600:.0f} hours beside an H200" in readme
 
 
 def test_without_a_gpu_runs_that_were_timed_are_asked(suite: config.Suite) -> None:

@@ -110,7 +110,7 @@ def test_jobs_get_the_slots_that_hold_them(full: Checkout, tmp_path: Path) -> No
     fake_nvidia_smi(tmp_path / "smi", [device(0, 143_771), device(1, 24_564)])
     path = os.pathsep.join([str(tmp_path / "smi"), full.environment["PATH"]])
     table = "results/paper/tables/table-smac.csv"
-    cores = ("--cores", "16", "--quiet", "host")
+    cores = ("--cores", "16")
     text = full.snakemake("-n", "-p", table, "--config", "gpus=0,1", *cores, PATH=path).stdout
     given = re.findall(r"--per-gpu 4 --slots (\d) --log \S+ -- fp3o train smac/(\w+)/", text)
     assert {task: int(slots) for slots, task in given}.items() >= {"bane_vs_bane": 3, "3s5z": 1}.items()

@@ -184,6 +184,8 @@ def test_threads_follow_the_work_so_that_jobs_end_together() -> None:
     threads = resources.threads_of_jobs(work, cores=16, at_once=16)
     assert sum(threads.values()) == 16
     assert threads == {"cheetah": 7, "random-split": 6, "reacher": 3}
+    nothing: dict[str, float] = {}
+    assert resources.threads_of_jobs(nothing, cores=16, at_once=4) == {}
     alone = resources.threads_of_jobs({"one": 1.0}, cores=16, at_once=4)
     assert alone == {"one": 16}
 

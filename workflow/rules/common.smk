@@ -156,21 +156,25 @@ def plan_of_suite(wildcards):
 
 def work_of_jobs():
     """Processor seconds of every block that is missing, by its cell and seeds. Known once all inputs are."""
-    blocks = {}
-    for (cell, seed), plan in sweep.missing.items():
-        blocks.setdefault(cell, (plan, []))[1].append(seed)
-    return {cell: resources.work_seconds(plan, len(seeds)) for cell, (plan, seeds) in blocks.items()}
+    return {key: resources.work_seconds(plan, seeds) for key, (plan, seeds) in sweep.jobs.items()}
+
+
+@functools.cache
+def division(known):
+    """Work and threads of all jobs; known: how many there are so far, so that it is computed once for them all."""
+    cores = workflow.cores or 1  # None: a cluster, where a job sees its own allocation
+    at_once = min(cores, len(GPUS) * JOBS_PER_GPU) if GPUS else cores
+    found = work_of_jobs()
+    return found, resources.threads_of_jobs(found, cores, at_once)
 
 
 def work(wildcards):
-    """The longest jobs first, so that none is left alone at the end."""
-    return work_of_jobs().get(wildcards.cell, 0.0)
+    """The longest jobs first, so that none is left alone at the end; last those that train finished runs again."""
+    return division(len(sweep.jobs))[0].get((wildcards.cell, wildcards.seeds), 0.0)
 
 
 def threads(wildcards):
-    cores = workflow.cores or 1  # None: a cluster, where a job sees its own allocation
-    at_once = min(cores, len(GPUS) * JOBS_PER_GPU) if GPUS else cores
-    return resources.threads_of_jobs(work_of_jobs() | {wildcards.cell: work(wildcards)}, cores, at_once)[wildcards.cell]
+    return division(len(sweep.jobs))[1].get((wildcards.cell, wildcards.seeds), 1)
 
 
 def memory_mb(wildcards, attempt):
