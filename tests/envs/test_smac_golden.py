@@ -138,9 +138,8 @@ def test_agents_are_sorted_by_type_then_place(recording: Recording) -> None:
     index = np.array([KINDS.index(str(name)) for name in data["type_names"]])
     for episode in range(len(data["reset_ally_order"])):
         kind = index[data["reset_raw_ally_type"][episode]]
-        order = layouts.agent_order(
-            recording.view, kind, data["reset_raw_ally_x"][episode], data["reset_raw_ally_y"][episode]
-        )
+        place = data["reset_raw_ally_y"][episode], data["reset_raw_ally_x"][episode]
+        order = np.lexsort((*place, recording.view.bit[layouts.ALLIES, kind]))
         np.testing.assert_array_equal(order, data["reset_ally_order"][episode])
 
 

@@ -28,6 +28,7 @@ DEATH_REWARD = 10.0  # smac package: reward_death_value
 WIN_REWARD = 200.0  # smac package: reward_win
 REWARD_SCALE = 20.0  # smac package: reward_scale_rate
 
+ALLIES, ENEMIES = range(2)
 NO_OP, STOP, NORTH, SOUTH, EAST, WEST, ATTACK = range(7)
 
 
@@ -40,12 +41,10 @@ class Encoding(NamedTuple):
     """True: the layout the paper trained on. False: SMAC's default."""
     type_bits: int
     """Length of the one-hot unit type."""
-    ally_shields: bool
-    """Whether allies (enemies) have an entry for their shield."""
-    enemy_shields: bool
-    ally_bit: Array
-    """Index of the type in the one-hot of an ally (enemy)."""
-    enemy_bit: Array
+    shields: Array
+    """[2] whether a side's units (`ALLIES`, `ENEMIES`) have an entry for their shield."""
+    bit: Array
+    """[2, types] by side: index of the type in the one-hot."""
     max_health: Array
     """What health, shield and cooldown are divided by."""
     max_shield: Array
@@ -60,10 +59,8 @@ def encoding_of(scenario: Scenario, layout: Layout, profile: str = "liberty") ->
         opponents=scenario.opponents,
         agent_layout=layout == "agent",
         type_bits=scenario.type_bits,
-        ally_shields=scenario.ally_shields,
-        enemy_shields=scenario.enemy_shields,
-        ally_bit=np.array([scenario.ally_bits.get(kind, 0) for kind in KINDS]),
-        enemy_bit=np.array([scenario.enemy_bits.get(kind, 0) for kind in KINDS]),
+        shields=np.array([scenario.ally_shields, scenario.enemy_shields]),
+        bit=np.array([[bits.get(kind, 0) for kind in KINDS] for bits in (scenario.ally_bits, scenario.enemy_bits)]),
         max_health=np.array([row.health for row in rows]),
         max_shield=np.array([max(row.shield, 1.0) for row in rows]),
         max_cooldown=np.array([row.observed_cooldown for row in rows]),
@@ -73,8 +70,7 @@ def encoding_of(scenario: Scenario, layout: Layout, profile: str = "liberty") ->
 def sizes(encoding: Encoding) -> tuple[int, int]:
     """Length of an observation and of a state."""
     n, m, actions = encoding.agents, encoding.opponents, 6 + encoding.opponents
-    ally = int(encoding.ally_shields) + encoding.type_bits
-    enemy = int(encoding.enemy_shields) + encoding.type_bits
+    ally, enemy = (int(shields) + encoding.type_bits for shields in encoding.shields)
     if not encoding.agent_layout:
         return 4 + m * (5 + enemy) + (n - 1) * (5 + ally) + 1 + ally, n * (4 + ally + actions) + m * (3 + enemy)
     observation = (n - 1) * (5 + ally + actions) + m * (5 + enemy) + 4 + (5 + ally + actions) + n
@@ -111,6 +107,39 @@ def write_available(encoding: Encoding, x: Array, y: Array, alive: Array, pathin
 
 
 @uncounted
+def put_vitality(encoding: Encoding, side: int, k: int, health: float, shield: float, row: Array, i: int) -> int:
+    """Write a unit's health and, if its side has shields, its shield at row[i]; where the next entry goes."""
+    row[i] = health / encoding.max_health[k]
+    if not encoding.shields[side]:
+        return i + 1
+    row[i + 1] = shield / encoding.max_shield[k]
+    return i + 2
+
+
+@uncounted
+def put_type(encoding: Encoding, side: int, k: int, row: Array, i: int) -> int:
+    """Likewise the one-hot unit type."""
+    if encoding.type_bits > 0:
+        row[i + encoding.bit[side, k]] = 1.0
+    return i + encoding.type_bits
+
+
+@uncounted
+def put_place(x: float, y: float, row: Array, i: int) -> int:
+    """Likewise the position, relative to the centre of the map."""
+    row[i] = (x - 0.5 * MAP_SIZE) / float(MAP_SIZE)
+    row[i + 1] = (y - 0.5 * MAP_SIZE) / float(MAP_SIZE)
+    return i + 2
+
+
+@uncounted
+def put_action(action: int, row: Array, i: int) -> None:
+    """Likewise the one-hot last action; none after a reset (-1)."""
+    if action >= 0:
+        row[i + action] = 1.0
+
+
+@uncounted
 def write_features(
     encoding: Encoding,
     kind: Array,
@@ -126,179 +155,90 @@ def write_features(
     state: Array,
 ) -> None:
     """Write observations [A, O] and states [A, S] of one battle, in either layout."""
-    n, m, bits = encoding.agents, encoding.opponents, encoding.type_bits
-    actions = 6 + m
-    half, scale = 0.5 * MAP_SIZE, float(MAP_SIZE)
+    n, agent_layout = encoding.agents, encoding.agent_layout
+    actions = 6 + encoding.opponents
     observation[:, :] = 0.0
     state[:, :] = 0.0
     for a in range(n):
-        if encoding.agent_layout:
+        seen, known = observation[a], state[a]
+        if agent_layout:
             # Of a dead agent only the agent number is shown, all else is zero.
-            observation[a, observation.shape[1] - n + a] = 1.0
-            state[a, state.shape[1] - n + a] = 1.0
+            seen[observation.shape[1] - n + a] = 1.0
+            known[state.shape[1] - n + a] = 1.0
         if not alive[a]:
             continue
-        ax, ay = float(x[a]), float(y[a])
-        o = 0 if encoding.agent_layout else 4
-        s = 0
+        o, s = 0 if agent_layout else 4, 0
         for part in range(2):
             # SMAC's default shows enemies first, the other layout allies first.
-            if (part == 0) == encoding.agent_layout:
-                for u in range(n):
-                    if u == a:
-                        continue
-                    k = kind[u]
-                    dx, dy = float(x[u]) - ax, float(y[u]) - ay
-                    distance = math.sqrt(dx * dx + dy * dy)
-                    seen = distance < SIGHT
-                    shield_part = shield[u] / encoding.max_shield[k]
-                    health_part = health[u] / encoding.max_health[k]
-                    bit = encoding.ally_bit[k]
-                    if alive[u] and seen:
-                        observation[a, o] = 1.0
-                        observation[a, o + 1] = distance / SIGHT
-                        observation[a, o + 2] = dx / SIGHT
-                        observation[a, o + 3] = dy / SIGHT
-                        observation[a, o + 4] = health_part
-                        i = o + 5
-                        if encoding.ally_shields:
-                            observation[a, i] = shield_part
-                            i += 1
-                        if bits > 0:
-                            observation[a, i + bit] = 1.0
-                            i += bits
-                        if encoding.agent_layout and last_action[u] >= 0:
-                            observation[a, i + last_action[u]] = 1.0
-                    if encoding.agent_layout and alive[u]:
-                        state[a, s] = 1.0 if seen else 0.0
-                        state[a, s + 1] = distance / SIGHT
-                        state[a, s + 2] = dx / SIGHT
-                        state[a, s + 3] = dy / SIGHT
-                        state[a, s + 4] = max(cooldown[u], 0.0) / encoding.max_cooldown[k]
-                        state[a, s + 5] = health_part
-                        i = s + 6
-                        if encoding.ally_shields:
-                            state[a, i] = shield_part
-                            i += 1
-                        state[a, i] = (x[u] - half) / scale
-                        state[a, i + 1] = (y[u] - half) / scale
-                        i += 2
-                        if bits > 0:
-                            state[a, i + bit] = 1.0
-                            i += bits
-                        if last_action[u] >= 0:
-                            state[a, i + last_action[u]] = 1.0
-                    width = int(encoding.ally_shields) + bits
-                    o += 5 + width + (actions if encoding.agent_layout else 0)
-                    s += 8 + width + actions
-            else:
-                for j in range(m):
-                    u = n + j
-                    width = int(encoding.enemy_shields) + bits
-                    if alive[u]:
-                        k = kind[u]
-                        dx, dy = float(x[u]) - ax, float(y[u]) - ay
-                        distance = math.sqrt(dx * dx + dy * dy)
-                        seen = distance < SIGHT
-                        attackable = 1.0 if available[a, ATTACK + j] else 0.0
-                        shield_part = shield[u] / encoding.max_shield[k]
-                        health_part = health[u] / encoding.max_health[k]
-                        bit = encoding.enemy_bit[k]
-                        if seen:
-                            observation[a, o] = attackable
-                            observation[a, o + 1] = distance / SIGHT
-                            observation[a, o + 2] = dx / SIGHT
-                            observation[a, o + 3] = dy / SIGHT
-                            observation[a, o + 4] = health_part
-                            i = o + 5
-                            if encoding.enemy_shields:
-                                observation[a, i] = shield_part
-                                i += 1
-                            if bits > 0:
-                                observation[a, i + bit] = 1.0
-                        if encoding.agent_layout:
-                            state[a, s] = attackable
-                            state[a, s + 1] = distance / SIGHT
-                            state[a, s + 2] = dx / SIGHT
-                            state[a, s + 3] = dy / SIGHT
-                            state[a, s + 4] = 1.0 if seen else 0.0
-                            state[a, s + 5] = health_part
-                            i = s + 6
-                            if encoding.enemy_shields:
-                                state[a, i] = shield_part
-                                i += 1
-                            if bits > 0:
-                                state[a, i + bit] = 1.0
-                                i += bits
-                            state[a, i] = (x[u] - half) / scale
-                            state[a, i + 1] = (y[u] - half) / scale
-                    o += 5 + width
-                    s += 8 + width
-        move = o if encoding.agent_layout else 0
+            side = ALLIES if (part == 0) == agent_layout else ENEMIES
+            first, last = (0, n) if side == ALLIES else (n, n + encoding.opponents)
+            for u in range(first, last):
+                if u == a:
+                    continue
+                k = kind[u]
+                dx, dy = float(x[u]) - float(x[a]), float(y[u]) - float(y[a])
+                distance = math.sqrt(dx * dx + dy * dy)
+                visible = distance < SIGHT
+                # Of an enemy, whether it can be attacked.
+                flag = 1.0 if side == ALLIES or available[a, ATTACK + u - n] else 0.0
+                if alive[u] and visible:
+                    seen[o], seen[o + 1], seen[o + 2], seen[o + 3] = flag, distance / SIGHT, dx / SIGHT, dy / SIGHT
+                    i = put_vitality(encoding, side, k, health[u], shield[u], seen, o + 4)
+                    i = put_type(encoding, side, k, seen, i)
+                    if agent_layout and side == ALLIES:
+                        put_action(last_action[u], seen, i)
+                if alive[u] and agent_layout:
+                    in_sight = 1.0 if visible else 0.0
+                    known[s + 1], known[s + 2], known[s + 3] = distance / SIGHT, dx / SIGHT, dy / SIGHT
+                    i = put_vitality(encoding, side, k, health[u], shield[u], known, s + 5)
+                    if side == ALLIES:
+                        known[s], known[s + 4] = in_sight, max(cooldown[u], 0.0) / encoding.max_cooldown[k]
+                        i = put_type(encoding, side, k, known, put_place(x[u], y[u], known, i))
+                        put_action(last_action[u], known, i)
+                    else:
+                        known[s], known[s + 4] = flag, in_sight
+                        put_place(x[u], y[u], known, put_type(encoding, side, k, known, i))
+                width = int(encoding.shields[side]) + encoding.type_bits
+                acts = actions if agent_layout and side == ALLIES else 0
+                o += 5 + width + acts
+                s += 8 + width + acts
+        moves = o if agent_layout else 0
         for i in range(4):
-            flag = 1.0 if available[a, NORTH + i] else 0.0
-            observation[a, move + i] = flag
-            if encoding.agent_layout:
-                state[a, s + i] = flag
-        k = kind[a]
-        if encoding.agent_layout:
-            o += 4
-            s += 4
-            observation[a, o] = 1.0
-            state[a, s] = 1.0
-            o += 4
-            s += 4
-            state[a, s] = health[a] / encoding.max_health[k]
-            s += 1
-        observation[a, o] = health[a] / encoding.max_health[k]
-        o += 1
-        if encoding.ally_shields:
-            observation[a, o] = shield[a] / encoding.max_shield[k]
-            o += 1
-            if encoding.agent_layout:
-                state[a, s] = shield[a] / encoding.max_shield[k]
-                s += 1
-        if encoding.agent_layout:
-            state[a, s] = (x[a] - half) / scale
-            state[a, s + 1] = (y[a] - half) / scale
-            s += 2
-            if bits > 0:
-                state[a, s + encoding.ally_bit[k]] = 1.0
-                s += bits
-            if last_action[a] >= 0:
-                state[a, s + last_action[a]] = 1.0
-        if bits > 0:
-            observation[a, o + encoding.ally_bit[k]] = 1.0
-            o += bits
-        if encoding.agent_layout and last_action[a] >= 0:
-            observation[a, o + last_action[a]] = 1.0
-    if not encoding.agent_layout:
-        s = 0
-        for u in range(n + m):
-            k = kind[u]
-            ally = u < n
-            if alive[u]:
-                state[0, s] = health[u] / encoding.max_health[k]
-                i = s + 1
-                if ally:
-                    state[0, i] = max(cooldown[u], 0.0) / encoding.max_cooldown[k]
-                    i += 1
-                state[0, i] = (x[u] - half) / scale
-                state[0, i + 1] = (y[u] - half) / scale
-                i += 2
-                if (ally and encoding.ally_shields) or (not ally and encoding.enemy_shields):
-                    state[0, i] = shield[u] / encoding.max_shield[k]
-                    i += 1
-                if bits > 0:
-                    state[0, i + (encoding.ally_bit[k] if ally else encoding.enemy_bit[k])] = 1.0
-            s += (4 + int(encoding.ally_shields) + bits) if ally else (3 + int(encoding.enemy_shields) + bits)
-        for a in range(n):
-            # Dead agents' last action (no-op) is shown too.
-            if last_action[a] >= 0:
-                state[0, s + a * actions + last_action[a]] = 1.0
-        for a in range(1, n):
-            for i in range(state.shape[1]):
-                state[a, i] = state[0, i]
+            seen[moves + i] = 1.0 if available[a, NORTH + i] else 0.0
+            if agent_layout:
+                known[s + i] = seen[moves + i]
+        if agent_layout:
+            # Its own place in the list of allies: seen, at no distance.
+            seen[o + 4] = known[s + 4] = 1.0
+            i = put_vitality(encoding, ALLIES, kind[a], health[a], shield[a], known, s + 8)
+            i = put_type(encoding, ALLIES, kind[a], known, put_place(x[a], y[a], known, i))
+            put_action(last_action[a], known, i)
+            o += 8
+        i = put_vitality(encoding, ALLIES, kind[a], health[a], shield[a], seen, o)
+        i = put_type(encoding, ALLIES, kind[a], seen, i)
+        if agent_layout:
+            put_action(last_action[a], seen, i)
+    if agent_layout:
+        return
+    s, row = 0, state[0]
+    for u in range(n + encoding.opponents):
+        k, side = kind[u], ALLIES if u < n else ENEMIES
+        shields = int(encoding.shields[side])
+        if alive[u]:
+            row[s] = health[u] / encoding.max_health[k]
+            if side == ALLIES:
+                row[s + 1] = max(cooldown[u], 0.0) / encoding.max_cooldown[k]
+            i = put_place(x[u], y[u], row, s + 2 - side)
+            if shields:
+                row[i] = shield[u] / encoding.max_shield[k]
+            put_type(encoding, side, k, row, i + shields)
+        s += 4 - side + shields + encoding.type_bits
+    for a in range(n):
+        # Dead agents' last action (no-op) is shown too.
+        put_action(last_action[a], row, s + a * actions)
+    for a in range(1, n):
+        for i in range(len(row)):
+            state[a, i] = row[i]
 
 
 @uncounted
@@ -343,12 +283,6 @@ def settle(
     if result == 1:
         reward += WIN_REWARD
     return reward / (best / REWARD_SCALE), result
-
-
-def agent_order(encoding: Encoding, kind: Array, x: Array, y: Array) -> Array:
-    """Index of each agent's unit in a list of allied units: sorted by type, x, y. Agents are assigned at every
-    reset."""
-    return np.lexsort((y, x, encoding.ally_bit[kind]))
 
 
 @uncounted
