@@ -21,25 +21,25 @@ Race = Literal["terran", "protoss", "zerg"]
 Blow = Literal["direct", "missile", "beam", "blast"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class UnitType:
     """One row of the unit table. Lengths in map cells, times in normal seconds."""
 
     name: str
     race: Race
-    attribute: Attribute | None
+    attribute: Attribute | None = None
     health: float
-    shield: float
-    armour: float
+    shield: float = 0
+    armour: float = 0
     damage: float
-    hits: int
+    hits: int = 1
     """Hits per attack: zealots strike twice, the colossus has two beams."""
-    bonus: float
+    bonus: float = 0
     """Extra damage per hit against `bonus_against`."""
-    bonus_against: Attribute | None
+    bonus_against: Attribute | None = None
     period: float
     """Time between two attacks, without the game's random delay."""
-    damage_point: float
+    damage_point: float = 0
     """Time from the start of an attack to its (first) hit; moving away before that cancels the attack."""
     reach: float
     """Weapon range, between the edges of the two units."""
@@ -49,19 +49,19 @@ class UnitType:
     separation: float
     """Radius for collisions."""
     blow: Blow
-    delay: float
+    delay: float = 0
     """direct: time from the first to the second hit, during which the unit stands still; a new order cancels the second
     hit (catalogue: the effect PsiBladesBurst is channeled). beam: time from firing to hitting. Otherwise unused."""
-    missile_speed: float
+    missile_speed: float = 0
     """missile only."""
-    area: float
+    area: float = 0
     """blast: radius of the damaged disc around the unit. beam: half the length of the damaged line."""
-    area_margin: float
+    area_margin: float = 0
     """beam: distance from the line up to which a unit's edge is hit."""
-    regeneration: float
+    regeneration: float = 0
     """Health per second."""
-    walks_cliffs: bool
-    """Bool: neither cliffs nor ground units block it."""
+    walks_cliffs: bool = False
+    """Whether neither cliffs nor ground units block it."""
     observed_cooldown: float
     """Game loops by which smac divides the cooldown in observations (its table seems to have stalker and colossus
     swapped)."""
@@ -78,46 +78,37 @@ LIBERTY: dict[str, UnitType] = {
     unit.name: unit
     for unit in (
         UnitType(
-            name="baneling", race="zerg", attribute=None, health=30, shield=0, armour=0,
-            damage=20, hits=1, bonus=15, bonus_against="light", period=0.833, damage_point=0, reach=0.25,
-            speed=2.5, radius=0.375, separation=0.375, blow="blast", delay=0, missile_speed=0, area=2.2, area_margin=0,
-            regeneration=0.2734, walks_cliffs=False, observed_cooldown=1,
+            name="baneling", race="zerg", health=30, regeneration=0.2734, speed=2.5, radius=0.375, separation=0.375,
+            blow="blast", damage=20, bonus=15, bonus_against="light", period=0.833, reach=0.25, area=2.2,
+            observed_cooldown=1,
         ),
         UnitType(
-            name="colossus", race="protoss", attribute="armoured", health=200, shield=150, armour=1,
-            damage=20, hits=2, bonus=0, bonus_against=None, period=2.2, damage_point=0.083, reach=6,
-            speed=2.25, radius=1.0, separation=0.75, blow="beam", delay=0.3125, missile_speed=0, area=1.25,
-            area_margin=0.15, regeneration=0, walks_cliffs=True, observed_cooldown=24,
+            name="colossus", race="protoss", attribute="armoured", health=200, shield=150, armour=1, speed=2.25,
+            radius=1.0, separation=0.75, walks_cliffs=True, blow="beam", damage=20, hits=2, period=2.2,
+            damage_point=0.083, reach=6, delay=0.3125, area=1.25, area_margin=0.15, observed_cooldown=24,
         ),
         UnitType(
-            name="hydralisk", race="zerg", attribute="light", health=80, shield=0, armour=0,
-            damage=12, hits=1, bonus=0, bonus_against=None, period=0.83, damage_point=0.208, reach=5,
-            speed=2.25, radius=0.625, separation=0.5, blow="missile", delay=0, missile_speed=40, area=0, area_margin=0,
-            regeneration=0.2734, walks_cliffs=False, observed_cooldown=10,
+            name="hydralisk", race="zerg", attribute="light", health=80, regeneration=0.2734, speed=2.25, radius=0.625,
+            separation=0.5, blow="missile", damage=12, period=0.83, damage_point=0.208, reach=5, missile_speed=40,
+            observed_cooldown=10,
         ),
         UnitType(
-            name="marine", race="terran", attribute="light", health=45, shield=0, armour=0,
-            damage=6, hits=1, bonus=0, bonus_against=None, period=0.8608, damage_point=0.05, reach=5,
-            speed=2.25, radius=0.375, separation=0.375, blow="direct", delay=0, missile_speed=0, area=0, area_margin=0,
-            regeneration=0, walks_cliffs=False, observed_cooldown=15,
+            name="marine", race="terran", attribute="light", health=45, speed=2.25, radius=0.375, separation=0.375,
+            blow="direct", damage=6, period=0.8608, damage_point=0.05, reach=5, observed_cooldown=15,
         ),
         UnitType(
-            name="stalker", race="protoss", attribute="armoured", health=80, shield=80, armour=1,
-            damage=10, hits=1, bonus=4, bonus_against="armoured", period=1.44, damage_point=0.167, reach=6,
-            speed=2.9531, radius=0.625, separation=0.625, blow="missile", delay=0, missile_speed=18.75, area=0,
-            area_margin=0, regeneration=0, walks_cliffs=False, observed_cooldown=35,
+            name="stalker", race="protoss", attribute="armoured", health=80, shield=80, armour=1, speed=2.9531,
+            radius=0.625, separation=0.625, blow="missile", damage=10, bonus=4, bonus_against="armoured", period=1.44,
+            damage_point=0.167, reach=6, missile_speed=18.75, observed_cooldown=35,
         ),
         UnitType(
-            name="zealot", race="protoss", attribute="light", health=100, shield=50, armour=1,
-            damage=8, hits=2, bonus=0, bonus_against=None, period=1.2, damage_point=0, reach=0.1,
-            speed=2.25, radius=0.5, separation=0.375, blow="direct", delay=0.28, missile_speed=0, area=0, area_margin=0,
-            regeneration=0, walks_cliffs=False, observed_cooldown=22,
+            name="zealot", race="protoss", attribute="light", health=100, shield=50, armour=1, speed=2.25, radius=0.5,
+            separation=0.375, blow="direct", damage=8, hits=2, period=1.2, reach=0.1, delay=0.28, observed_cooldown=22,
         ),
         UnitType(
-            name="zergling", race="zerg", attribute="light", health=35, shield=0, armour=0,
-            damage=5, hits=1, bonus=0, bonus_against=None, period=0.696, damage_point=0.167, reach=0.1,
-            speed=2.9531, radius=0.375, separation=0.375, blow="direct", delay=0, missile_speed=0, area=0,
-            area_margin=0, regeneration=0.2734, walks_cliffs=False, observed_cooldown=11,
+            name="zergling", race="zerg", attribute="light", health=35, regeneration=0.2734, speed=2.9531, radius=0.375,
+            separation=0.375, blow="direct", damage=5, period=0.696, damage_point=0.167, reach=0.1,
+            observed_cooldown=11,
         ),
     )
 }  # fmt: skip
