@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fp3o.envs.smac import constants as k
-from fp3o.envs.smac.battle import BEAM, BLAST, DIRECT, MISSILE, Battles, Rules, SteeringNumbers
+from fp3o.envs.smac.battle import BEAM, BLAST, DIRECT, MISSILE, Battles, Rules, Steering
 from fp3o.envs.smac.layouts import ATTACK, EAST, MAP_SIZE, NORTH, SOUTH, WEST, Array
 from fp3o.envs.smac.terrain import Ground
 from fp3o.envs.smac.units import LOOPS_PER_STEP
@@ -25,7 +25,7 @@ def one_battle(battles: Battles, slot: int) -> Battles:
     return Battles(*(array[slot] if array.ndim == 2 else array[slot : slot + 1] for array in battles))
 
 
-def step(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, actions: Array) -> None:
+def step(rules: Rules, ground: Ground, s: Steering, b: Battles, actions: Array) -> None:
     """Eight game loops under one set of actions [A]."""
     give_orders(rules, b, actions)
     for loop in range(LOOPS_PER_STEP):
@@ -101,7 +101,7 @@ def give_orders(rules: Rules, b: Battles, actions: Array) -> None:
 
 
 def find_spot(
-    rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, u: int, v: int
+    rules: Rules, ground: Ground, s: Steering, b: Battles, u: int, v: int
 ) -> tuple[np.float32, np.float32, np.float32]:
     """The nearest free place beside v for u: its cost (huge if there is none), x and y relative to v."""
     dx, dy = b.x[u] - b.x[v], b.y[u] - b.y[v]
@@ -161,7 +161,7 @@ def mind_leash(rules: Rules, b: Battles) -> None:
     b.has_spot[far] = False
 
 
-def choose_targets(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, order: Array) -> None:
+def choose_targets(rules: Rules, ground: Ground, s: Steering, b: Battles, order: Array) -> None:
     lost = (b.target >= 0) & ~b.alive[b.target]
     break_off(rules, b, lost)
     b.target[lost] = -1
@@ -287,7 +287,7 @@ def toward_spot(b: Battles, u: int, t: int) -> tuple[Any, Any]:
     return b.x[t] + scale * (dx * k.AROUND_COS - dy * sine), b.y[t] + scale * (dx * sine + dy * k.AROUND_COS)
 
 
-def steer(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, mode: Array, near: Array) -> None:
+def steer(rules: Rules, ground: Ground, s: Steering, b: Battles, mode: Array, near: Array) -> None:
     b.velocity_x[:] = 0
     b.velocity_y[:] = 0
     index = np.arange(len(b.x))
@@ -324,7 +324,7 @@ def steer(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, mode: Ar
         b.velocity_y[u] = speed * heading_y[best]
 
 
-def move(rules: Rules, ground: Ground, s: SteeringNumbers, b: Battles, mode: Array, near: Array) -> None:
+def move(rules: Rules, ground: Ground, s: Steering, b: Battles, mode: Array, near: Array) -> None:
     index = np.arange(len(b.x))
     moving = mode == k.MOVING
     mobility = k.MOBILITIES[mode]

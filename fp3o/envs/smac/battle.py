@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -175,22 +175,9 @@ class Steering:
     """Fraction of an overlap that one pass of separation removes."""
 
 
-class SteeringNumbers(NamedTuple):
-    """`Steering` in single precision, for the kernels."""
-
-    look_ahead: np.float32
-    attacker_load: np.float32
-    enemy_load: np.float32
-    friend_load: np.float32
-    side_bonus: np.float32
-    detour: np.float32
-    occupied: np.float32
-    no_place: np.float32
-    push: np.float32
-
-
-def steering_numbers(steering: Steering) -> SteeringNumbers:
-    return SteeringNumbers(*(np.float32(getattr(steering, name)) for name in SteeringNumbers._fields))
+def steering_numbers(steering: Steering) -> Steering:
+    """In single precision, as the kernels compute."""
+    return Steering(**{name: np.float32(value) for name, value in asdict(steering).items()})
 
 
 def make_rules(

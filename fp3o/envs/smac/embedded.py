@@ -16,7 +16,7 @@ from fp3o.config.options import SmacOptions
 from fp3o.envs.checks import checked_choices, checked_integers, checked_seeds, checked_slots, checked_threads
 from fp3o.envs.interface import ActionSpec, BatchEnv, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.native.pool import SharedRanges
-from fp3o.envs.smac.battle import SINCE_REVISION_3, Response, Rules, Steering, make_rules, steering_numbers
+from fp3o.envs.smac.battle import SINCE_REVISION_3, Response, Rules, Steering, make_rules
 from fp3o.envs.smac.kernel import BEGIN, CHECK, SHOW, STEP, run_slots
 from fp3o.envs.smac.layouts import encoding_of, sizes
 from fp3o.envs.smac.records import Scene, by_name, empty_result, empty_shown, empty_state, empty_work, tables_of
@@ -118,7 +118,7 @@ class EmbeddedBattles(BatchEnv):
     def rules(self, rules: Rules) -> None:
         self._rules = rules
         scene = Scene(
-            tables_of(rules, steering_numbers(self.steering), self.auto_reset),
+            tables_of(rules, self.steering, self.auto_reset),
             self.ground,
             self.encoding,
             self._state,

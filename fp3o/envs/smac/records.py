@@ -6,12 +6,13 @@ loaded again wherever one is used: with sixty arrays in tuples compiling took fo
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import NamedTuple
 
 import numpy as np
 
 from fp3o.envs.native.ranges import empty_records, records
-from fp3o.envs.smac.battle import Battles, Rules, SteeringNumbers
+from fp3o.envs.smac.battle import Battles, Rules, Steering, steering_numbers
 from fp3o.envs.smac.constants import NEIGHBOUR_MARGIN, ONE, ROUNDING, TWO
 from fp3o.envs.smac.layouts import Array, Encoding
 from fp3o.envs.smac.terrain import Ground
@@ -73,7 +74,8 @@ class Tables(NamedTuple):
     fresh: Array  # [U] the state of units at the start of an episode, but for positions and sides
 
 
-def tables_of(rules: Rules, steering: SteeringNumbers, auto_reset: bool) -> Tables:
+def tables_of(rules: Rules, steering: Steering, auto_reset: bool) -> Tables:
+    steering = steering_numbers(steering)
     units = len(rules.kind)
     numbers = {name: value for name, value in rules._asdict().items() if np.ndim(value) == 0}
     columns = {name: value for name, value in rules._asdict().items() if np.ndim(value) == 1}
@@ -85,7 +87,7 @@ def tables_of(rules: Rules, steering: SteeringNumbers, auto_reset: bool) -> Tabl
     for name, value in (start | dict.fromkeys(("target", "victim", "last_action"), -1)).items():
         fresh[name] = value
     return Tables(
-        records((1,), **numbers, **steering._asdict(), auto_reset=auto_reset),
+        records((1,), **numbers, **asdict(steering), auto_reset=auto_reset),
         # spread: cells around a place beside a target within which another unit can take it.
         records((units,), **columns, spread=np.minimum(place + ROUNDING, TWO).max(axis=1)),
         records(

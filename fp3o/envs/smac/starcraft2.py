@@ -36,16 +36,11 @@ MOST_RESTARTS = 10  # in a row, per slot
 
 
 class Units(NamedTuple):
-    """The units of a game in our order: allies in the order of agents, then enemies; arrays [U], pathing [32, 32]."""
+    """The units of a game in our order: allies in the order of agents, then enemies."""
 
-    kind: Array
-    x: Array
-    y: Array
-    health: Array
-    shield: Array
-    cooldown: Array
-    alive: Array
-    pathing: Array
+    kind: Array  # [U]
+    states: UnitStates  # of arrays [U]
+    pathing: Array  # [32, 32]
 
 
 class Answer(NamedTuple):
@@ -89,8 +84,7 @@ def read_units(env: Any) -> Units:
     units = [env.agents[i] for i in range(len(env.agents))] + [env.enemies[j] for j in range(len(env.enemies))]
     ids = own | STOCK_IDS
     health = np.array([unit.health for unit in units], np.float32)
-    return Units(
-        np.array([KINDS.index(ids[unit.unit_type]) for unit in units]),
+    states = UnitStates(
         # Double precision, in which smac compares distances: it refuses an attack from barely out of range.
         np.array([unit.pos.x for unit in units], np.float64),
         np.array([unit.pos.y for unit in units], np.float64),
@@ -98,8 +92,9 @@ def read_units(env: Any) -> Units:
         np.array([unit.shield for unit in units], np.float32),
         np.array([unit.weapon_cooldown for unit in units], np.float32),
         health > 0,
-        np.ascontiguousarray(env.pathing_grid, np.uint8),
     )
+    kinds = np.array([KINDS.index(ids[unit.unit_type]) for unit in units])
+    return Units(kinds, states, np.ascontiguousarray(env.pathing_grid, np.uint8))
 
 
 def serve(pipe: Connection, name: str, seed: int) -> None:
@@ -253,13 +248,13 @@ class StarCraft2Battles(BatchEnv):
                 self._begin(slot, self._games[slot].begin())
                 continue
             self._last_action[slot] = chosen[slot]
-            self._show(slot, answer.units, self._shown)
+            self._show(slot, answer.units)
             reward[slot] = answer.reward
             self._total[slot] += answer.reward
             self._length[slot] += 1
             if not answer.ended:
                 continue
-            result = outcome(self.spec.agents, answer.units.alive)
+            result = outcome(self.spec.agents, answer.units.states.alive)
             terminated[slot], truncated[slot] = result > 0, result == 0
             total = float(self._total[slot])
             episodes.append(Episode(slot, total, total, int(self._length[slot]), result == 1))
@@ -305,28 +300,17 @@ class StarCraft2Battles(BatchEnv):
         self._running[slot] = True
         self._total[slot] = 0.0
         self._length[slot] = 0
-        self._show(slot, answer.units, self._shown)
+        self._show(slot, answer.units)
 
-    def _show(self, slot: int, units: Units, shown: Snapshot) -> None:
-        assert shown.available is not None
-        write_available(self.encoding, units.x, units.y, units.alive, units.pathing, shown.available[slot])
-        write_features(
-            self.encoding,
-            units.kind,
-            units.x,
-            units.y,
-            units.health,
-            units.shield,
-            units.cooldown,
-            units.alive,
-            self._last_action[slot],
-            shown.available[slot],
-            shown.observation[slot],
-            shown.state[slot],
-        )
-        shown.alive[slot] = units.alive[: self.spec.agents]
-        for name in UnitStates._fields:
-            getattr(self.units, name)[slot] = getattr(units, name)
+    def _show(self, slot: int, units: Units) -> None:
+        observation, state, alive, available = self._shown
+        assert available is not None
+        now, seen = units.states, (available[slot], observation[slot], state[slot])
+        write_available(self.encoding, now.x, now.y, now.alive, units.pathing, available[slot])
+        write_features(self.encoding, units.kind, *now, self._last_action[slot], *seen)
+        alive[slot] = now.alive[: self.spec.agents]
+        for array, values in zip(self.units, now, strict=True):
+            array[slot] = values
 
     def _copy_to_final(self, slot: int) -> None:
         for kept, current in zip(self._final, self._shown, strict=True):
