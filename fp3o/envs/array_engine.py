@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config.domains import REVISIONS
-from fp3o.envs.checks import checked_seeds, checked_slots
+from fp3o.envs.checks import checked_seeds, checked_slots, restore
 from fp3o.envs.draws import uniform_draws
 from fp3o.envs.interface import BatchEnv, Bools, Doubles, EnvSpec, Episode, Snapshot, Transition
 from fp3o.errors import UserError
@@ -132,13 +132,7 @@ class ArrayEngine(BatchEnv, ABC):
         arrays = self._all_arrays()
         if state.keys() != arrays.keys():
             raise UserError(f"{self.domain}/{self.task}: saved state holds {sorted(state)}; allowed: {sorted(arrays)}")
-        for name, array in arrays.items():
-            if state[name].shape != array.shape:
-                raise UserError(
-                    f"{self.domain}/{self.task}: saved {name} has shape {state[name].shape}; allowed: {array.shape}"
-                )
-        for name, array in arrays.items():
-            array[...] = state[name]
+        restore(arrays, state, f"{self.domain}/{self.task}")
         self._started = True
         self._restored()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,16 @@ def checked_seeds(seeds: NDArray[Any], slots: int) -> Seeds:
     if given.shape != (slots,) or given.dtype.kind not in "ui":
         raise UserError(f"seeds are {given.dtype} {given.shape}; allowed: unsigned 64-bit integers of shape ({slots},)")
     return given.astype(np.uint64)
+
+
+def restore(arrays: Mapping[str, NDArray[Any]], state: Mapping[str, NDArray[Any]], where: str) -> None:
+    """Copy saved arrays into those of an engine, once all are known to fit; where: the task, for messages."""
+    for name, array in arrays.items():
+        if name not in state or state[name].shape != array.shape:
+            given = f"has shape {state[name].shape}" if name in state else "is missing"
+            raise UserError(f"{where}: saved {name} {given}; allowed: {array.shape}")
+    for name, array in arrays.items():
+        array[...] = state[name]
 
 
 def checked_integers(actions: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -274,7 +274,7 @@ def test_user_errors() -> None:
         make("smac", "3s6z", 1)
     with pytest.raises(UserError, match="number of environments is 0"):
         make("smac", "3m", 0)
-    with pytest.raises(UserError, match="does not fit"):
+    with pytest.raises(UserError, match="smac/3m: saved x is missing"):
         make("smac", "3m", 1).load_state_dict({})
     with pytest.raises(UserError, match="choke width"):
         make("smac", "corridor", 1, options=SmacOptions(choke_width=9.0))

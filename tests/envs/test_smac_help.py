@@ -242,7 +242,7 @@ def test_revision_2_saves_what_it_always_saved_and_loads_it() -> None:
         env.reset(slot_seeds(0, "saved", 2))
     assert set(new.state_dict()) - set(old.state_dict()) == set(SINCE_REVISION_3)
     old.load_state_dict(old.state_dict())
-    with pytest.raises(UserError, match=r"does not fit; allowed: post_x \(2, 6\)"):
+    with pytest.raises(UserError, match=r"saved post_x is missing; allowed: \(2, 6\)"):
         new.load_state_dict(old.state_dict())
 
 

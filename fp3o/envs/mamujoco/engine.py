@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fp3o.config.domains import REVISIONS
 from fp3o.config.options import MamujocoOptions
-from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads
+from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads, restore
 from fp3o.envs.interface import (
     ActionSpec,
     BatchEnv,
@@ -272,13 +272,7 @@ class MamujocoBatch(BatchEnv):
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
         """Continue where state_dict was taken, bit for bit."""
-        live = {**self._saved(), "running": self._running}
-        for name, array in live.items():
-            if name not in state or state[name].shape != array.shape:
-                given = state[name].shape if name in state else "missing"
-                raise UserError(f"saved {name} of mamujoco/{self.task} is {given}; allowed: shape {array.shape}")
-        for name, array in live.items():
-            array[...] = state[name]
+        restore({**self._saved(), "running": self._running}, state, f"mamujoco/{self.task}")
         self._started = True
         self._read_angles()
         self._kernel.run(kernels.SHOW, 0, self.slots)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fp3o.config.domains import REVISIONS
 from fp3o.config.metrics import written
 from fp3o.config.options import PettingzooOptions
-from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots
+from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots, restore
 from fp3o.envs.interface import ActionSpec, BatchEnv, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.pettingzoo.child import Child
 from fp3o.envs.pettingzoo.factory import located, parse_arguments
@@ -304,12 +304,8 @@ class PettingzooBatch(BatchEnv):
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
         """Start the episode after the saved one in every slot."""
-        if state.keys() != {"seeds", "episodes"} or any(a.shape != (self.slots,) for a in state.values()):
-            raise UserError(
-                f"{self._name}: saved state does not fit; allowed: seeds and episodes of shape ({self.slots},)"
-            )
-        self._shared.seed[:] = state["seeds"]
-        self._shared.episode[:] = state["episodes"] + 1
+        restore({"seeds": self._shared.seed, "episodes": self._shared.episode}, state, self._name)
+        self._shared.episode[:] += 1
         self._start_episodes()
 
     def identity(self) -> dict[str, Any]:

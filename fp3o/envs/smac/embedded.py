@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fp3o.config.domains import revision
 from fp3o.config.options import SmacOptions
-from fp3o.envs.checks import checked_choices, checked_integers, checked_seeds, checked_slots, checked_threads
+from fp3o.envs.checks import checked_choices, checked_integers, checked_seeds, checked_slots, checked_threads, restore
 from fp3o.envs.interface import ActionSpec, BatchEnv, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.native.pool import SharedRanges
 from fp3o.envs.smac.battle import SINCE_REVISION_3, Response, Rules, Steering, make_rules
@@ -172,12 +172,7 @@ class EmbeddedBattles(BatchEnv):
         return {name: array.copy() for name, array in self._saved().items()}
 
     def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
-        arrays = self._saved()
-        for name, array in arrays.items():
-            if name not in state or state[name].shape != array.shape:
-                raise UserError(f"saved state of smac/{self.scenario.name} does not fit; allowed: {name} {array.shape}")
-        for name, array in arrays.items():
-            array[...] = state[name]
+        restore(self._saved(), state, f"smac/{self.scenario.name}")
         self._started = True
         self._kernel.share(SHOW)
 
