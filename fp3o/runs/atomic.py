@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from fp3o.errors import UserError, causes
 
@@ -72,11 +73,18 @@ def _shown(name: object) -> str:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the target, force to disk, rename. One writer per path at a time, which the run's lock ensures."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Likewise what is written to the file inside; after an error the target is as it was."""
     partial = partial_path(path)
     with disk_errors(path):
         try:
             with partial.open("wb") as file:
-                file.write(content)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             partial.replace(path)

@@ -23,7 +23,7 @@ from typing import NamedTuple, Self
 
 from fp3o.errors import UserError, first_of
 from fp3o.runs import records
-from fp3o.runs.atomic import disk_errors, partial_path, sync_folder
+from fp3o.runs.atomic import replacing
 from fp3o.runs.folder import RESUME
 
 MANIFEST = "fp3o-pack.json"
@@ -172,25 +172,16 @@ def write(path: Path, folders: Mapping[Item, tuple[Path, list[str]]]) -> int:
     files = {f"{item}/{name}": place / name for item, (place, names) in folders.items() for name in names}
     checksums = {name: _sha256(files[name].read_bytes()) for name in sorted(files)}
     document = {"format": FORMAT, "files": checksums}
-    partial = partial_path(path)
-    try:
-        with disk_errors(path):
-            with partial.open("wb") as file:
-                with tarfile.open(fileobj=file, mode="w:gz") if small else tarfile.open(fileobj=file, mode="w") as tar:
-                    _add(tar, MANIFEST, records.run_bytes(document))
-                    for name, checksum in checksums.items():
-                        content = files[name].read_bytes()
-                        if _sha256(content) != checksum:
-                            raise UserError(f"{files[name]} changed while it was packed; nothing was written")
-                        _add(tar, name, content)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)  # No link: disks that are carried around cannot make any.
-            sync_folder(path.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise
+    with (
+        replacing(path) as file,  # By renaming, not by a link: disks that are carried around cannot make any.
+        tarfile.open(fileobj=file, mode="w:gz") if small else tarfile.open(fileobj=file, mode="w") as tar,
+    ):
+        _add(tar, MANIFEST, records.run_bytes(document))
+        for name, checksum in checksums.items():
+            content = files[name].read_bytes()
+            if _sha256(content) != checksum:
+                raise UserError(f"{files[name]} changed while it was packed; nothing was written")
+            _add(tar, name, content)
     return path.stat().st_size
 
 

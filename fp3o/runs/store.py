@@ -390,12 +390,12 @@ def commits_in_use() -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def git(command: Iterable[str], paths: Iterable[Path]) -> None:
-    """Call git with these files, of which there may be thousands; UserError if it fails."""
-    words = list(command)
+def git(command: Iterable[str], paths: Iterable[Path] | None = None) -> str:
+    """What git prints when called with these files, of which there may be thousands; UserError if it fails."""
+    words, options = list(command), [] if paths is None else ["--pathspec-from-file=-", "--pathspec-file-nul"]
     done = subprocess.run(
-        ["git", *words, "--pathspec-from-file=-", "--pathspec-file-nul"],
-        input="\0".join(str(path) for path in paths),
+        ["git", *words, *options],
+        input="\0".join(str(path) for path in paths or ()),
         capture_output=True,
         text=True,
         check=False,
@@ -405,3 +405,4 @@ def git(command: Iterable[str], paths: Iterable[Path]) -> None:
         if "index.lock" in detail:
             detail = "another git process runs here, or one was killed: delete .git/index.lock if none does"
         raise UserError(f"`git {words[0]}` failed: {detail[-300:]}; the runs are stored, the same command completes it")
+    return done.stdout

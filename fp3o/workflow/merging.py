@@ -7,7 +7,6 @@ united one is a new object in artifacts/, which a merge driver could not add to 
 from __future__ import annotations
 
 import contextlib
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -150,7 +149,7 @@ def unite(base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str,
 
 def _conflicts() -> set[Path]:
     """The files that git cannot merge."""
-    return {Path(line.split("\t", 1)[1]) for line in _git("ls-files", "--unmerged", "-z").decode().split("\0") if line}
+    return {Path(line.split("\t", 1)[1]) for line in store.git(["ls-files", "--unmerged", "-z"]).split("\0") if line}
 
 
 def _suite_of(path: Path) -> str:
@@ -167,12 +166,5 @@ def _take(paths: list[Path]) -> None:
     """Take this side's version of files that are made anew anyway, or the other's where this side has none."""
     for path in paths:
         side = "--ours" if store.committed(path, f":{OURS}") is not None else "--theirs"
-        _git("checkout", side, "--", str(path))
+        store.git(["checkout", side], [path])
     store.git(["add"], paths)
-
-
-def _git(*arguments: str) -> bytes:
-    done = subprocess.run(["git", *arguments], capture_output=True, check=False)
-    if done.returncode:
-        raise UserError(f"`git {arguments[0]}` failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
-    return done.stdout

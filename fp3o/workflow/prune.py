@@ -74,10 +74,8 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
         with _unlocked(scratch / run.cell / run.digest, [run.seed], delete) as free:
             if free:
                 folder = runs / run.path
-                lines.append(f"{folder} ({_size(folder) / 1e6:.1f} MB)" if folder.exists() else f"{folder} (in DVC)")
+                lines.append(_pruned(folder, runs, delete) if folder.exists() else f"{folder} (in DVC)")
                 gone.add(run.path)
-                if delete:
-                    _remove(folder, runs)
     for block in sorted(scratch.glob("*/*/*/*/*/seeds-*")):
         cell, digest = str(block.parents[1].relative_to(scratch)), block.parent.name
         try:
@@ -87,10 +85,9 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
         finished = [runs / cell / planned.get(cell, digest) / f"seed-{seed}" / records.RUN for seed in seeds]
         with _unlocked(block.parent, seeds, delete) as free:
             if free and all(path.is_file() for path in finished):
-                if any(path.is_file() for path in block.rglob("*")):  # Empty folders are not worth a line.
-                    lines.append(f"{block} ({_size(block) / 1e6:.1f} MB)")
-                if delete:
-                    _remove(block, scratch)
+                filled = any(path.is_file() for path in block.rglob("*"))  # Empty folders are not worth a line.
+                line = _pruned(block, scratch, delete)
+                lines += [line] if filled else []
     return lines + _replaced(root, planned, delete) + _leftovers(runs, delete) + _leftovers(scratch, delete), gone
 
 
@@ -103,9 +100,7 @@ def _kept(scratch: Path, delete: bool) -> list[str]:
         names = [path.stem.removeprefix("seed-") for path in folder.parent.glob("seed-*.lock")]
         with _unlocked(folder.parent, [int(name) for name in names if name.isdecimal()], delete) as free:
             if free:
-                lines.append(f"{folder} ({_size(folder) / 1e6:.1f} MB, kept on request: goes only with --kept)")
-                if delete:
-                    _remove(folder, scratch)
+                lines.append(_pruned(folder, scratch, delete, ", kept on request: goes only with --kept"))
     return lines
 
 
@@ -118,9 +113,7 @@ def _replaced(root: Path, planned: Mapping[str, str], delete: bool) -> list[str]
         later = {old, old._replace(digest=planned.get(old.cell, old.digest))}
         if ended is not None and any(_replaces(run, ended, runs) for run in later):
             days = (datetime.now(UTC) - ended).days
-            lines.append(f"{folder} ({_size(folder) / 1e6:.1f} MB, {days} days old)")
-            if delete:
-                _remove(folder, kept)
+            lines.append(_pruned(folder, kept, delete, f", {days} days old"))
     return lines
 
 
@@ -187,26 +180,21 @@ def _is_locked(path: Path) -> bool:
 
 def _leftovers(runs: Path, delete: bool) -> list[str]:
     """List (and remove) files and folders of killed writers; younger ones may still be being written."""
-    lines = []
-    for path in sorted(path for pattern in LEFTOVERS for path in runs.rglob(pattern)):
-        if path.stat().st_mtime < time.time() - LEFTOVER_SECONDS:
-            size = _size(path) if path.is_dir() else path.stat().st_size
-            lines.append(f"{path} ({size / 1e6:.1f} MB)")
-            if delete and path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            elif delete:
-                path.unlink(missing_ok=True)
-    return lines
+    found = sorted(path for pattern in LEFTOVERS for path in runs.rglob(pattern))
+    old = [path for path in found if path.stat().st_mtime < time.time() - LEFTOVER_SECONDS]
+    return [_pruned(path, path.parent, delete) for path in old]
 
 
-def _remove(folder: Path, root: Path) -> None:
-    """Remove a folder, and its parents below root as far as they are empty."""
-    shutil.rmtree(folder, ignore_errors=True)
-    drop_empty(folder.parent, root)
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def _pruned(path: Path, root: Path, delete: bool, about: str = "") -> str:
+    """The line on a file or folder that can go. With `delete` it is removed, and its parents below root as far as they
+    are empty."""
+    size = sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+    if delete and path.is_file():
+        path.unlink(missing_ok=True)
+    elif delete:
+        shutil.rmtree(path, ignore_errors=True)
+        drop_empty(path.parent, root)
+    return f"{path} ({size / 1e6:.1f} MB{about})"
 
 
 def _needed(where: Setup) -> set[str]:
