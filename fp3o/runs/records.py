@@ -98,46 +98,36 @@ def final_rows(episodes: Sequence[Played]) -> list[dict[str, Value]]:
 class CsvLog:
     """An append-only CSV file. To resume it takes the number of valid bytes and their sha256, which the run saves."""
 
-    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
-        """Start an empty file. Without `columns` the header is taken from the first row."""
-        self.path = path
-        self._columns = None if columns is None else tuple(columns)
-        with disk_errors(path):
-            self._file: BinaryIO = path.open("wb")
-        self._header_written = False
-        self._sha256 = hashlib.sha256()
-
-    @classmethod
-    def resume(
-        cls, path: Path, offset: int, columns: Sequence[str] | None = None, checksum: str | None = None
-    ) -> CsvLog:
-        """Continue after the first `offset` bytes; what a killed process wrote after them is removed.
+    def __init__(
+        self, path: Path, columns: Sequence[str] | None = None, offset: int = 0, checksum: str | None = None
+    ) -> None:
+        """Continue after the first `offset` bytes, by default with an empty file; what else a killed process wrote is
+        removed. Without `columns` the header is taken from the file or from the first row.
 
         The kept bytes must have the sha256 `checksum`; states saved by older versions have none.
         """
+        self.path = path
+        self._columns = None if columns is None else tuple(columns)
+        self._header_written = offset > 0
         kept = b""
-        if path.exists():
-            with disk_errors(path), path.open("rb") as file:
-                kept = file.read(offset)
-        if len(kept) < offset:
-            raise UserError(f"cannot resume: {path} has {len(kept)} bytes, the saved state needs {offset}")
-        log = cls.__new__(cls)
-        log._sha256 = hashlib.sha256(kept)
-        if checksum not in (None, log.checksum):
-            raise UserError(f"cannot resume: {path} was altered since the state was saved")
-        log.path = path
-        log._columns = None if columns is None else tuple(columns)
         with disk_errors(path):
-            log._file = path.open("r+b" if path.exists() else "wb")
-            log._file.truncate(offset)
-        log._header_written = offset > 0
-        if log._header_written:
-            header = tuple(log._file.readline().decode().rstrip("\n").split(","))
-            if log._columns not in (None, header):
-                raise UserError(f"cannot resume: {path} has the columns {','.join(header)}")
-            log._columns = header
-        log._file.seek(offset)
-        return log
+            if offset and path.exists():
+                with path.open("rb") as file:
+                    kept = file.read(offset)
+            if len(kept) < offset:
+                raise UserError(f"cannot resume: {path} has {len(kept)} bytes, the saved state needs {offset}")
+            self._sha256 = hashlib.sha256(kept)
+            if checksum not in (None, self.checksum):
+                raise UserError(f"cannot resume: {path} was altered since the state was saved")
+            if offset:
+                header = tuple(kept.partition(b"\n")[0].decode().split(","))
+                if self._columns not in (None, header):
+                    raise UserError(f"cannot resume: {path} has the columns {','.join(header)}")
+                self._columns = header
+            self._file: BinaryIO = path.open("r+b" if offset else "wb")
+            if offset:
+                self._file.truncate(offset)
+                self._file.seek(offset)
 
     def append(self, rows: Iterable[Mapping[str, Value]]) -> None:
         """Write rows; each must have exactly the header's columns."""

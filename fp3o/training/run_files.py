@@ -115,7 +115,7 @@ class RunFiles:
             if not offsets:
                 return CsvLog(where, columns)
             checksum = checksums[key][place] if key in checksums else None
-            return CsvLog.resume(where, offsets[key][place], columns, checksum)
+            return CsvLog(where, columns, offsets[key][place], checksum)
 
         for seed in self.folder.seeds:
             self.iterations[seed] = log(seed, records.ITERATIONS, 0, None)

@@ -85,7 +85,7 @@ def test_resumed_file_is_the_unbroken_one(tmp_path: Path, resume_at: int) -> Non
     log.flush()
     with log.path.open("ab") as file:
         file.write(b"7,half a li")
-    resumed = CsvLog.resume(log.path, offset)
+    resumed = CsvLog(log.path, offset=offset)
     assert resumed.flush() == offset
     resumed.append(rows[resume_at:])
     resumed.close()
@@ -95,11 +95,11 @@ def test_resumed_file_is_the_unbroken_one(tmp_path: Path, resume_at: int) -> Non
 def test_resume_refuses_what_it_cannot_continue(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", [{"a": 1}])
     with pytest.raises(UserError, match="has 4 bytes, the saved state needs 5"):
-        CsvLog.resume(path, 5)
+        CsvLog(path, offset=5)
     with pytest.raises(UserError, match="needs 1"):
-        CsvLog.resume(tmp_path / "missing.csv", 1)
+        CsvLog(tmp_path / "missing.csv", offset=1)
     with pytest.raises(UserError, match="has the columns a"):
-        CsvLog.resume(path, 4, columns=("b",))
+        CsvLog(path, ("b",), 4)
     assert path.read_text() == "a\n1\n"
 
 
@@ -232,7 +232,7 @@ def test_resume_refuses_altered_bytes(tmp_path: Path) -> None:
     offset, checksum = log.flush(), log.checksum
     log.append([{"iteration": 1, "loss": 2.5}])
     log.close()
-    resumed = CsvLog.resume(log.path, offset, checksum=checksum)
+    resumed = CsvLog(log.path, offset=offset, checksum=checksum)
     assert resumed.checksum == checksum
     resumed.append([{"iteration": 1, "loss": 2.5}])
     resumed.close()
@@ -240,5 +240,5 @@ def test_resume_refuses_altered_bytes(tmp_path: Path) -> None:
     before = log.path.read_bytes()
     log.path.write_bytes(before.replace(b"1.5", b"1.6"))
     with pytest.raises(UserError, match=r"a\.csv was altered since the state was saved"):
-        CsvLog.resume(log.path, offset, checksum=checksum)
-    CsvLog.resume(log.path, offset).close()  # A state saved by an older version has no checksum.
+        CsvLog(log.path, offset=offset, checksum=checksum)
+    CsvLog(log.path, offset=offset).close()  # A state saved by an older version has no checksum.
