@@ -115,9 +115,9 @@ class MamujocoBatch(BatchEnv):
         local = np.stack([features.columns(agent) for agent in layout.local])
         central = features.columns(layout.state)[None]
         return kernels.Data(
-            task=records((1,), **numbers._asdict()),
+            task=records((1,), **numbers),
             slots=empty_records((slots,), **kernels.SLOT),
-            functions=records((1,), **physics.functions(self._model)._asdict()),
+            functions=records((1,), **physics.functions(self._model)),
             simulators=records((self.threads,), **self._simulators.addresses()),
             states=self._simulators.states,
             done=np.zeros((slots, 1), np.int64),
@@ -132,40 +132,37 @@ class MamujocoBatch(BatchEnv):
             reward=np.zeros((slots, spec.agents)),
         )
 
-    def _numbers(self, tracked: list[int], place: int, pieces: int) -> kernels.Task:
-        """The numbers of the task. tracked: bodies; place: the column of that position (see `kernels.Task`)."""
+    def _numbers(self, tracked: list[int], place: int, pieces: int) -> dict[str, Any]:
+        """The numbers of the task; `bodies.Body` and `MamujocoOptions` explain most. tracked: bodies."""
         body, options, model = self._body, self.options, self._model
         ending = body.ending or bodies.Ending(height=0, low=0.0, high=0.0)
-        return kernels.Task(
-            whole=physics.WHOLE.value,
-            frames=body.frame_skip,
-            pieces=pieces,
-            positions=self._simulators.column(PART.mjSTATE_QPOS),
-            position_size=model.nq,
-            velocities=self._simulators.column(PART.mjSTATE_QVEL),
-            velocity_size=model.nv,
-            place=place,
-            body=tracked[0] if tracked else -1,
-            bodies=model.nbody,
-            target=tracked[1] if len(tracked) > 1 else -1,
-            ids=options.agent_id,
-            standardise=options.standardise,
-            reaching=body.tracks == "fingertip",
-            distance_after=options.reacher_distance == "after",
-            seconds=model.opt.timestep * body.frame_skip,
-            control_cost=body.control_cost,
-            contact_cost=body.contact_cost,
-            alive_bonus=body.alive_bonus,
-            bonus_at_end=options.alive_bonus_at_end,
-            ends=body.ending is not None,
-            height=ending.height,
-            low=ending.low,
-            high=ending.high,
-            angle=ending.angle,
-            entries=float("nan") if ending.entries is None else ending.entries,
-            limit=options.episode_limit,
-            auto_reset=self._auto_reset,
-        )
+        return {
+            "whole": physics.WHOLE.value,  # argument of MuJoCo's functions: a row of `Data.states` is all of a state
+            "frames": body.frame_skip,  # physics steps per step
+            "pieces": pieces,  # in which a step's physics is computed, one after the other
+            "positions": self._simulators.column(PART.mjSTATE_QPOS),  # column of `Data.states` where qpos begins
+            "position_size": model.nq,
+            "velocities": self._simulators.column(PART.mjSTATE_QVEL),
+            "velocity_size": model.nv,
+            "place": place,  # column of `Data.features` where the tracked position begins
+            "body": tracked[0] if tracked else -1,  # that it is the place of; -1: qpos[0] is tracked
+            "bodies": model.nbody,
+            "target": tracked[1] if len(tracked) > 1 else -1,  # body that the place is relative to; -1: none
+            "ids": options.agent_id,  # append the one-hot agent number
+            "standardise": options.standardise,
+            "reaching": body.tracks == "fingertip",  # the reward is minus the distance of fingertip and target
+            "distance_after": options.reacher_distance == "after",
+            "seconds": model.opt.timestep * body.frame_skip,  # simulated time of a step
+            "control_cost": body.control_cost,
+            "contact_cost": body.contact_cost,
+            "alive_bonus": body.alive_bonus,
+            "bonus_at_end": options.alive_bonus_at_end,
+            "ends": body.ending is not None,  # whether the limits of the ending are checked
+            **ending._asdict(),
+            "entries": float("nan") if ending.entries is None else ending.entries,  # NaN: not checked
+            "limit": options.episode_limit,  # steps per episode
+            "auto_reset": self._auto_reset,
+        }
 
     def reset(self, seeds: Seeds) -> Snapshot:
         """Start episode 0 of every slot."""

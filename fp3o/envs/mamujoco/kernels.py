@@ -19,39 +19,6 @@ from fp3o.envs.native.ranges import Kernel, Record, read
 SIMULATE, STEP, BEGIN, SHOW = range(4)
 
 
-class Task(NamedTuple):
-    """Numbers of a task; from `bodies.Body` and `MamujocoOptions`, which explain them."""
-
-    whole: int  # argument of MuJoCo's functions: a row of `Data.states` is all of a state
-    frames: int  # physics steps per step
-    pieces: int  # in which a step's physics is computed, one after the other
-    positions: int  # column of `Data.states` where qpos begins
-    position_size: int
-    velocities: int
-    velocity_size: int
-    place: int  # column of `Data.features` where the tracked position begins
-    body: int  # that it is the place of; -1: qpos[0] is tracked
-    bodies: int  # of the model
-    target: int  # body that the place is relative to; -1: none
-    ids: bool  # append the one-hot agent number
-    standardise: bool
-    reaching: bool  # the reward is minus the distance of fingertip and target (reacher)
-    distance_after: bool
-    seconds: float  # simulated time of a step
-    control_cost: float
-    contact_cost: float
-    alive_bonus: float
-    bonus_at_end: bool
-    ends: bool  # whether the next five limits are checked
-    height: int
-    low: float
-    high: float
-    angle: float
-    entries: float  # NaN: not checked
-    limit: int  # steps per episode
-    auto_reset: bool
-
-
 SLOT = {"returned": np.float64, "length": np.int64, "running": np.bool_, "terminated": np.bool_, "truncated": np.bool_}
 """Return and steps of the episode so far; whether the slot is not frozen; whether the episode ended with this step."""
 
@@ -59,9 +26,9 @@ SLOT = {"returned": np.float64, "length": np.int64, "running": np.bool_, "termin
 class Data(NamedTuple):
     """All that the kernel reads and writes."""
 
-    task: NDArray[Any]  # [1] a record of `Task`
+    task: NDArray[Any]  # [1] a record of `MamujocoBatch._numbers`
     slots: NDArray[Any]  # [N] records of `SLOT`
-    functions: NDArray[Any]  # [1] a record of `physics.Functions`
+    functions: NDArray[Any]  # [1] a record of `physics.functions`
     simulators: NDArray[Any]  # [threads] records of `Simulators.addresses`
     states: Doubles  # [N, ·] a simulation's state
     done: NDArray[np.int64]  # [N, 1] pieces of this step that are done

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NamedTuple
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -15,24 +15,23 @@ WHOLE = mujoco.mjtState.mjSTATE_INTEGRATION
 """All that a simulation's next step depends on, as a row of numbers."""
 
 
-class Functions(NamedTuple):
-    """Addresses of functions of C, and of the model that they are all called with."""
-
-    model: int
-    set_state: int  # a simulation's state from a row
-    get_state: int  # and back
-    step: int
-    places: int  # compute where bodies are
-    forces: int  # compute contact forces
+FUNCTIONS = {
+    "set_state": "mj_setState",  # a simulation's state from a row
+    "get_state": "mj_getState",  # and back
+    "step": "mj_step",
+    "places": "mj_kinematics",  # compute where bodies are
+    "forces": "mj_rnePostConstraint",  # compute contact forces
+}
 
 
-def functions(model: mujoco.MjModel) -> Functions:
-    """The library is found through the Python module that is linked with it: its file has a name of its own on every
+def functions(model: mujoco.MjModel) -> dict[str, int]:
+    """Addresses of `FUNCTIONS`, and of the model that they are all called with.
+
+    The library is found through the Python module that is linked with it: its file has a name of its own on every
     system."""
     library = ctypes.CDLL(_functions.__file__)
-    names = ("mj_setState", "mj_getState", "mj_step", "mj_kinematics", "mj_rnePostConstraint")
-    addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
-    return Functions(model._address, *(address or 0 for address in addresses))
+    addresses = {name: ctypes.cast(getattr(library, c), ctypes.c_void_p).value or 0 for name, c in FUNCTIONS.items()}
+    return {"model": model._address, **addresses}
 
 
 class Simulators:
