@@ -92,19 +92,20 @@ def _torch() -> str:
     return f"{torch.__version__}, {count} thread{'s' if count > 1 else ''}, {os.cpu_count()} processors"
 
 
-def _compiler() -> str:
-    # torch's compiler asks for the C++ compiler named by CXX, or g++.
-    for name in (os.environ.get("CXX"), "g++", "clang++"):
-        found = shutil.which(name) if name else None
-        if found:
-            return f"{found} ({_first_line([found, '--version'])})"
-    raise Absent("no g++ or clang++ on the PATH")
+def _program(*names: str, version: bool = False) -> Callable[[], str]:
+    """Looks for the first of these programs on the PATH; where it is and, if asked for, what it says of its version."""
 
+    def look() -> str:
+        found = next((path for name in names if name and (path := shutil.which(name))), None)
+        if found is None:
+            raise Absent(f"no {' or '.join(filter(None, names))} on the PATH")
+        if not version:
+            return found
+        result = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=30, check=False)
+        lines = (result.stdout or result.stderr).splitlines()
+        return f"{found} ({lines[0].strip() if lines else 'no answer'})"
 
-def _first_line(command: Sequence[str]) -> str:
-    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    lines = (result.stdout or result.stderr).splitlines()
-    return lines[0].strip() if lines else "no answer"
+    return look
 
 
 def _gpu() -> str:
@@ -141,21 +142,6 @@ def _smac() -> str:
     return "smac.env.StarCraft2Env"
 
 
-def _git() -> str:
-    found = shutil.which("git")
-    if not found:
-        raise Absent("not on the PATH")
-    return _first_line([found, "--version"])
-
-
-def _chromium() -> str:
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        found = shutil.which(name)
-        if found:
-            return found
-    raise Absent("no chromium or google-chrome on the PATH")
-
-
 def _rendering() -> str:
     found = [name for name, library in (("egl", "EGL"), ("osmesa", "OSMesa")) if find_library(library)]
     if not found:
@@ -168,7 +154,13 @@ _CHECKS: tuple[tuple[str, bool, Callable[[], str], str], ...] = (
     ("PyTorch", True, _torch, "pip install torch, or `make setup`"),
     ("MuJoCo", True, _package("mujoco", imported=True), "pip install 'mujoco>=3.17', or `make setup`"),
     ("numba", True, _package("numba", imported=True), "pip install numba, or `make setup`"),
-    ("C++ compiler", False, _compiler, "apt install g++; without it updates run uncompiled and slower"),
+    # torch's compiler asks for the C++ compiler named by CXX, or g++.
+    (
+        "C++ compiler",
+        False,
+        _program(os.environ.get("CXX", ""), "g++", "clang++", version=True),
+        "apt install g++; without it updates run uncompiled and slower",
+    ),
     ("GPU", False, _gpu, "a torch built for CUDA and a driver; without it everything runs on the CPU"),
     (
         "StarCraft II",
@@ -185,9 +177,14 @@ _CHECKS: tuple[tuple[str, bool, Callable[[], str], str], ...] = (
         "pip install 'snakemake>=9.10'; else cells are trained one by one",
     ),
     ("DVC", False, _package("dvc"), "pip install 'dvc>=3.60'; without it no remote of one's own and no `dvc repro`"),
-    ("git", False, _git, "apt install git; without it run.json cannot name the commit"),
+    ("git", False, _program("git", version=True), "apt install git; without it run.json cannot name the commit"),
     ("TensorBoard", False, _package("tensorboard"), "pip install tensorboard; CSV files are written in any case"),
     ("Weights & Biases", False, _package("wandb"), "pip install wandb; CSV files are written in any case"),
     ("rendering", False, _rendering, "apt install libegl1 libgl1-mesa-dri, or libosmesa6, to draw MuJoCo episodes"),
-    ("browser", False, _chromium, "apt install chromium; only tests of the HTML report need it"),
+    (
+        "browser",
+        False,
+        _program("chromium", "chromium-browser", "google-chrome"),
+        "apt install chromium; only tests of the HTML report need it",
+    ),
 )

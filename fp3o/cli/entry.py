@@ -6,10 +6,7 @@ import os
 import shlex
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Sequence
 
 import tyro
 from tyro.extras import subcommand_cli_from_dict
@@ -34,7 +31,7 @@ from fp3o.cli.sweep import rerun, status
 from fp3o.cli.train import train
 from fp3o.errors import UserError
 from fp3o.runs.atomic import disk_trouble
-from fp3o.runs.interrupt import StoppedEarly, stopping_signals
+from fp3o.runs.interrupt import Interrupt
 
 ABOUT = "Reproduce the FP3O paper: train, evaluate and compare its cells. `fp3o --version` says which this is."
 
@@ -74,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     code: int | None
     try:
-        with interruptible(), guarded_output(survives=given[:1] in WORKS):
+        with Interrupt("stopped"), guarded_output(survives=given[:1] in WORKS):
             load_imports(given)
             code = run(given)
     except UserError as error:
@@ -112,22 +109,3 @@ def run(given: Sequence[str]) -> int:
     else:
         code = subcommand_cli_from_dict(COMMANDS, prog="fp3o", description=ABOUT, args=given, config=config)
     return code
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Within this context a signal of `stopping_signals` raises StoppedEarly, which ends in one line and exit code
-    128 + signal."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise StoppedEarly(number)
-
-    before = {number: signal.signal(number, stop) for number in stopping_signals()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -25,7 +25,7 @@ class Stopped(Exception):
 class StoppedEarly(KeyboardInterrupt):
     """Stopped where there is nothing new to save. A KeyboardInterrupt, because compilers catch and wrap Exceptions."""
 
-    def __init__(self, signal_number: int, message: str = "stopped") -> None:
+    def __init__(self, signal_number: int, message: str) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
 
@@ -44,8 +44,10 @@ class Interrupt:
     is not the main one, which gets no signals, it does nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, early: str = "stopped while starting; nothing was lost, the same command begins again") -> None:
+        """early: what to say of a signal that comes before `hold`."""
         self.signal_number: int | None = None
+        self._early = early
         self._held = False
         self._previous: dict[signal.Signals, Any] = {}
 
@@ -72,7 +74,7 @@ class Interrupt:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if not self._held:
             self._restore()
-            raise StoppedEarly(number, "stopped while starting; nothing was lost, the same command begins again")
+            raise StoppedEarly(number, self._early)
         if self.signal_number is not None:
             self._restore()
             raise StoppedEarly(number, "stopped at once; the same command goes on from the last saved state")
