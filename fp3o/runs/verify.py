@@ -6,7 +6,8 @@ in, its digest is that of its settings, and the files have the checksums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,34 +24,37 @@ def remedy(folder: Path) -> str:
     return f"delete {folder}, then `fp3o pull` it or train it again"
 
 
+@contextlib.contextmanager
+def _with_remedy(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{error}; {remedy(folder)}") from error
+
+
 def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[str] | None = None) -> dict[str, Any]:
     """run.json of a folder, after checking that its files (all, or `files`) are unaltered; UserError otherwise.
 
     expected: the run that the folder must contain; None: any. Of a run saved without checkpoint, all is all but that.
     """
     path = folder / records.RUN
-    try:
+    with _with_remedy(folder):
         document = records.read_run(path)
-    except UserError as error:
-        raise UserError(f"{error}; {remedy(folder)}") from error
-    for name, value in (expected or RunId.of(document))._asdict().items():
-        if document[name] != value:
-            raise UserError(f"{path} is another run: its {name} is {document[name]}, not {value}; {remedy(folder)}")
-    named = ("protocol", "revision", "cell", "settings", "options", "plugins")
-    parts = {name: document[name] for name in named if name in document}
-    if digest_of(parts) != document["digest"]:
-        raise UserError(
-            f"{path} was altered: its settings, protocol or revision do not give its digest; {remedy(folder)}"
-        )
-    for name in sorted(needed(document)):
-        if name not in document["sha256"]:
-            raise UserError(f"{path} has no checksum of {name}; {remedy(folder)}")
-    left_out = records.CHECKPOINT if compressed.lacks_checkpoint(folder) else ""
-    for name in [name for name in document["sha256"] if name != left_out] if files is None else files:
-        if name == left_out:
-            raise UserError(compressed.without_checkpoint(folder, document["cell"], document["seed"]))
-        if name in document["sha256"]:
-            _check_file(folder, name, document["sha256"][name])
+        for name, value in (expected or RunId.of(document))._asdict().items():
+            if document[name] != value:
+                raise UserError(f"{path} is another run: its {name} is {document[name]}, not {value}")
+        named = ("protocol", "revision", "cell", "settings", "options", "plugins")
+        if digest_of({name: document[name] for name in named if name in document}) != document["digest"]:
+            raise UserError(f"{path} was altered: its settings, protocol or revision do not give its digest")
+        checksums = document["sha256"]
+        if unnamed := sorted(needed(document) - checksums.keys()):
+            raise UserError(f"{path} has no checksum of {unnamed[0]}")
+        left_out = {records.CHECKPOINT} if compressed.lacks_checkpoint(folder) else set()
+        asked = set(checksums) - left_out if files is None else set(files)
+        for name in sorted(asked & checksums.keys() - left_out):
+            _check_file(folder, name, checksums[name])
+    if asked & left_out:
+        raise UserError(compressed.without_checkpoint(folder, document["cell"], document["seed"]))
     return document
 
 
@@ -105,13 +109,11 @@ def _check_file(folder: Path, name: str, checksum: str) -> None:
     try:
         actual = records.sha256_of(path)
     except FileNotFoundError:
-        raise UserError(f"{folder} has run.json but no {name}; {remedy(folder)}") from None
+        raise UserError(f"{folder} has run.json but no {name}") from None
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}; {remedy(folder)}") from error
-    except UserError as error:
-        raise UserError(f"{error}; {remedy(folder)}") from error
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
     if actual != checksum:
-        raise UserError(f"{path} does not match run.json; {remedy(folder)}")
+        raise UserError(f"{path} does not match run.json")
 
 
 def foreign_code(document: Mapping[str, Any]) -> str:
@@ -130,22 +132,16 @@ class Tables(NamedTuple):
 
 def read_tables(folder: Path, document: Mapping[str, Any]) -> Tables:
     """The episodes of a verified run, checked to be complete, finite and in agreement with run.json's score."""
-    evaluations = _readable(folder, records.EVALUATIONS, records.read_evaluations)
-    _check_episodes(folder, records.EVALUATIONS, evaluations, evaluations["env_steps"], document)
     final = None
-    if records.FINAL in document["sha256"]:
-        final = _readable(folder, records.FINAL, records.read_final)
-        _check_episodes(folder, records.FINAL, final, np.zeros(len(final["episode"])), document)
-    if records.summary_of(evaluations, final) != document["score"]:
-        raise UserError(f"{folder / records.RUN} shows another score than its files give; {remedy(folder)}")
+    with _with_remedy(folder):
+        evaluations = records.read_evaluations(folder / records.EVALUATIONS)
+        _check_episodes(folder, records.EVALUATIONS, evaluations, evaluations["env_steps"], document)
+        if records.FINAL in document["sha256"]:
+            final = records.read_final(folder / records.FINAL)
+            _check_episodes(folder, records.FINAL, final, np.zeros(len(final["episode"])), document)
+        if records.summary_of(evaluations, final) != document["score"]:
+            raise UserError(f"{folder / records.RUN} shows another score than its files give")
     return Tables(evaluations, final)
-
-
-def _readable(folder: Path, name: str, read: Callable[[Path], records.Columns]) -> records.Columns:
-    try:
-        return read(folder / name)
-    except UserError as error:
-        raise UserError(f"{error}; {remedy(folder)}") from error
 
 
 def _check_episodes(
@@ -159,9 +155,9 @@ def _check_episodes(
     starts = np.unique(groups)
     wanted = np.tile(np.arange(count), len(starts))
     if not np.array_equal(table["episode"], wanted) or not np.array_equal(groups, np.repeat(starts, count)):
-        raise UserError(f"{folder / name} misses rows: expected {count} episodes per evaluation; {remedy(folder)}")
+        raise UserError(f"{folder / name} misses rows: expected {count} episodes per evaluation")
     if not len(starts) and document["status"] != "diverged":
-        raise UserError(f"{folder / name} has no rows; {remedy(folder)}")
+        raise UserError(f"{folder / name} has no rows")
     columns = [table[key] for key in ("return", "return_per_agent", "length")]
     if document["status"] != "diverged" and not all(np.isfinite(column).all() for column in columns):
-        raise UserError(f"{folder / name} holds numbers that are not finite; {remedy(folder)}")
+        raise UserError(f"{folder / name} holds numbers that are not finite")
