@@ -31,27 +31,21 @@ Finding = tuple[Literal["yes", "no", "note"], str]
 
 def examine(name: str, arguments: dict[str, Any]) -> Iterator[Finding]:
     """All findings, in the order in which they are made; takes a few seconds."""
+    doing = "looking at its agents and spaces, and a first reset(seed=0),"
     try:
         factory = load_factory(name, arguments)
         env = build(factory)
         description = describe(env)
-    except Unfit as unfit:
-        yield ("no", str(unfit))
-        return
-    except Exception as error:
-        yield ("no", f"looking at its agents and spaces, and a first reset(seed=0), fails: {one_line(error)}")
-        return
-    yield from _sizes(env, description)
-    try:
+        yield from _sizes(env, description)
+        doing = "playing random actions"
         yield from _play(env, description)
         yield from _repeat(build(factory), description)
     except Unfit as unfit:
         yield ("no", str(unfit))
-        return
     except Exception as error:
-        yield ("no", f"playing random actions fails: {one_line(error)}")
-        return
-    yield from _api_test(build(factory))
+        yield ("no", f"{doing} fails: {one_line(error)}")
+    else:
+        yield from _api_test(build(factory))
 
 
 def _sizes(env: Any, description: Description) -> Iterator[Finding]:

@@ -69,17 +69,15 @@ def describe(env: Any, state: bool = True) -> Description:
     state: whether to look; without it the environment is not touched.
     """
     agents = named_agents(env)
-    actions = [env.action_space(agent) for agent in agents]
-    kinds = {_kind(agent, space) for agent, space in zip(agents, actions, strict=True)}
-    if len(kinds) > 1:
+    kinds, choices = zip(*(_actions(agent, env.action_space(agent)) for agent in agents), strict=True)
+    if len(set(kinds)) > 1:
         raise Unfit("some agents have Box actions and others discrete ones; all agents must have the same kind")
     observations = tuple(_observed(agent, env.observation_space(agent)) for agent in agents)
-    choices = tuple(_choices(space) for space in actions)
     own_state = _state(env) if state else None
     return Description(
         agents=agents,
         observations=observations,
-        kind=kinds.pop(),
+        kind=kinds[0],
         choices=choices,
         types=_types(agents, observations, choices),
         state=0 if own_state is None else own_state.size,
@@ -116,26 +114,19 @@ def _observed(agent: str, space: Any) -> int:
     return int(size)
 
 
-def _kind(agent: str, space: Any) -> Literal["gaussian", "categorical"]:
+def _actions(agent: str, space: Any) -> tuple[Literal["gaussian", "categorical"], tuple[int, ...]]:
+    """The kind of an agent's actions, and its entry of `Description.choices`."""
     if isinstance(space, spaces.Box):
         if not np.issubdtype(space.dtype, np.floating):
             raise Unfit(f"{agent}'s action space {space} holds whole numbers; use Discrete or MultiDiscrete")
-        return "gaussian"
+        return "gaussian", (int(np.prod(space.shape)),)
     if isinstance(space, spaces.Discrete):
-        return "categorical"
+        return "categorical", (int(space.n),)
     if isinstance(space, spaces.MultiDiscrete):
         if space.nvec.ndim != 1:
             raise Unfit(f"{agent}'s action space {space} is a table; a MultiDiscrete must be one row")
-        return "categorical"
+        return "categorical", tuple(int(n) for n in space.nvec)
     raise Unfit(f"{agent}'s action space {space} is none of Box, Discrete, MultiDiscrete")
-
-
-def _choices(space: Any) -> tuple[int, ...]:
-    if isinstance(space, spaces.Box):
-        return (int(np.prod(space.shape)),)
-    if isinstance(space, spaces.Discrete):
-        return (int(space.n),)
-    return tuple(int(n) for n in space.nvec)
 
 
 def type_name(agent: object) -> str:
