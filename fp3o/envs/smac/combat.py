@@ -97,7 +97,7 @@ def attack(game: Record, rules: Records, b: Records, w: Records, now: np.uint64)
 
 @inner
 def turns_round(game: Record, rules: Records, b: Records, w: int, u: int) -> bool:
-    """Whether w, which walks to a target, attacks u instead when it is called."""
+    """Whether w, which walks to a target, attacks u instead when it is called for help."""
     if game.redirects != NEARER:
         return bool(game.redirects == ALWAYS)
     x, y, t = b[w].x, b[w].y, b[w].target

@@ -1,7 +1,7 @@
 """The memory of the battle engine as its compiled functions see it: arrays of records.
 
-To the compiler a record is one pointer, while a tuple of arrays is the pointers, sizes and strides of all of them,
-loaded again wherever one is used: with sixty arrays in tuples compiling took four times as long.
+A record is one pointer to the compiler. A tuple of arrays is a pointer, sizes and strides per array, which are loaded
+again at every use: with sixty arrays in tuples, compiling took four times as long.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whom units attack, and where those that fight hand to hand stand: orders of agents, choice of targets, free places.
+"""Whom units attack, and where melee units stand: orders of agents, choice of targets, free places.
 
 Here and in all that the kernel calls: `game` are the numbers of a scenario; of arrays of records indexed by unit,
 `rules` is what does not change, `b` the battle's state and `w` working memory (see `records.py`).
@@ -168,7 +168,7 @@ def acquire(unit: Record, attacker: int) -> None:
 
 @inner
 def mind_leash(game: Record, rule: Record, unit: Record) -> None:
-    """End a chase that has led too far, and the way back from one."""
+    """End a chase that has gone beyond the leash, and the walk back once the unit is near its post again."""
     dx, dy = unit.x - unit.post_x, unit.y - unit.post_y
     away = dx * dx + dy * dy
     if unit.chase == RETURNING:

@@ -1,4 +1,4 @@
-"""The state of all units of a batch of battles, as far as both backends tell it."""
+"""The state of all units of a batch of battles: what both backends report."""
 
 from __future__ import annotations
 

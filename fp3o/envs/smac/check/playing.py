@@ -1,4 +1,4 @@
-"""Battles in either backend, one per slot, played by whoever chooses actions: a script, or the policies of a run."""
+"""Plays battles in either backend, one per slot; a script or the policies of a run choose the actions."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from fp3o.envs.smac.unit_states import UnitStates
 
 
 class Recorder:
-    """Records while `play` plays, which calls it; `recording` is what was played."""
+    """A `Watch` for `play` that records the battles; `recording` returns them."""
 
     def __init__(self, player: str) -> None:
         self.player = player

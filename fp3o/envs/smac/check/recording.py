@@ -8,8 +8,7 @@ What is in a file, T being the steps of the longest battle, N the battles, U the
     player    text              who chose the actions: a script, or a run
     identity  text              JSON: the environment's identity(): engine, revision, versions, options, steering …
     x, y      float32 [T+1,N,U] cells, before the first step and after every step
-    health, shield, cooldown    likewise; cooldown in game loops, of enemies 0 where the game was recorded: it does
-                                not tell
+    health, shield, cooldown    likewise; cooldown in game loops; 0 for enemies in the game, which does not report it
     alive     bool    [T+1,N,U]
     actions   int16   [T,N,A]   SMAC's numbers, chosen on what row t shows; -1 once the battle has ended
     lengths   int32   [N]       steps of each battle; later rows repeat its end
@@ -43,7 +42,7 @@ _TYPES = {**UNIT_TYPES, "actions": np.int16, "lengths": np.int32, "outcomes": np
 
 
 class Recording(NamedTuple):
-    """N battles from start to end; the module says what the arrays hold."""
+    """N battles from start to end; the module's docstring explains the arrays."""
 
     map: str
     backend: str
@@ -61,7 +60,7 @@ class Recording(NamedTuple):
 
 
 def as_the_game_tells(recording: Recording) -> Recording:
-    """A recording of the engine as if of the game, which does not tell the cooldowns of enemies."""
+    """An engine's recording with only what the game reports: without the cooldowns of enemies."""
     cooldown = recording.units.cooldown.copy()
     cooldown[..., recording.agents :] = 0
     return recording._replace(backend="starcraft2", units=recording.units._replace(cooldown=cooldown))
@@ -100,7 +99,7 @@ def _checksum(members: Mapping[str, Array]) -> str:
 
 
 def read(path: Path) -> Recording:
-    """A recording, checked; one line says what is wrong with a file that is none."""
+    """A recording, checked; UserError for a file that is not one or was altered."""
     try:
         with np.load(path, allow_pickle=False) as data:
             members = {name: data[name] for name in data.files}
@@ -159,7 +158,7 @@ def _fault(members: Mapping[str, Array]) -> str:
 
 
 def _implausible(members: Mapping[str, Array], agents: int, choices: int) -> str:
-    """What cannot be in contents of the right form; "" if nothing is wrong."""
+    """What is wrong with the values of a file of the right form; "" if nothing is."""
     try:
         identity = json.loads(str(members["identity"]))
     except json.JSONDecodeError:

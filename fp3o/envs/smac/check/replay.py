@@ -1,8 +1,8 @@
-"""Replays pieces of recorded battles in the embedded engine: how far off is it after one step, two, three …?
+"""Replays pieces of recorded battles in the embedded engine: how far off is it after 1, 2, 3 … steps?
 
-Battles are chaotic: played twice from the same start they differ after some seconds. So the engine is put into the
-recorded state of a step (`resuming.py`: some of it is not recorded), takes the recorded actions for a few steps, and is
-compared with what the recording shows.
+Battles are chaotic: played twice from the same start they differ after some seconds. So the engine starts from
+the recorded state of a step (`resuming.py` reconstructs what is not recorded), takes the recorded actions for a few
+steps, and its units are compared with the recorded ones.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""The state of the embedded engine at a recorded step of a battle, as far as a recording tells it.
+"""Reconstructs the state of the embedded engine at a recorded step of a battle.
 
-Recorded, hence exact: positions, health, shields, who is alive, and cooldowns. The game tells the cooldowns of allied
-units alone (its protocol: "not populated for enemies"): those of its enemies in reach of an agent are drawn between 0
-and a period, the others have none. Not recorded at all:
+Recorded, hence exact: positions, health, shields, who is alive, and cooldowns. The game reports the cooldowns of
+allied units only (its protocol: "not populated for enemies"): for enemies in reach of an agent they are drawn between 0
+and a period, for the others they are 0. Not recorded at all:
 
 * targets. Of an agent, what its last action attacked. Of an enemy, the nearest agent if it is in reach; the engine
-  chooses for the others in the first game loop, as always. That an enemy clings to a target, or chases one from
-  further away because it was called for help, is lost.
+  chooses for the others in the first game loop, as always. Whether an enemy sticks to a farther target, or
+  chases one because it was called for help, is lost.
 * wind-ups, and hits in progress (missiles in the air, a zealot's second blade). From the cooldown of a unit that has
   its target in reach, taking the random part of cooldowns (−1 … +2 game loops) as its mean.
 * the side on which a unit last went around others. From its displacements: the last one that led clearly to the left
-  or to the right of the way to its nearest foe; random where there was none.
+  or to the right of the way to its nearest foe; random if there was none.
 * time since the last damage. The last recorded step in which the unit lost health or shield.
 * time until a unit may call for help again: none.
 """

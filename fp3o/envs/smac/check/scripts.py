@@ -1,4 +1,4 @@
-"""Fixed scripts that play SMAC in either backend: what each does is simple enough to know how it should fare."""
+"""Fixed scripts that play SMAC in either backend, simple enough that one knows how they should do."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Two recordings of one map compared, such as one of the game and one of the embedded engine: how well the engine
-foretells the next steps (`replay.py`), and how long battles last and who survives them."""
+"""Compares two recordings of one map, such as one of the game and one of the embedded engine: how well the engine
+predicts the next steps (`replay.py`), how long battles last, and who survives them."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Comparison(NamedTuple):
     standing: Errors
     """Of the prediction that nothing moves."""
     floor: Errors
-    """Of the engine that starts from the second recording's states, told no more of them than of the first's: what
-    remains if the model is right."""
+    """Of the engine that starts from the second recording's states, given only what the first recording has: the error
+    that remains if the model is right."""
     floor_standing: Errors
     """Of the prediction that nothing moves, in the second recording: its units may have gone further."""
     courses: tuple[Difference, ...]
