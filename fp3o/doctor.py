@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from ctypes.util import find_library
 from typing import NamedTuple
 
-from fp3o.config.options import game_folder
+from fp3o.config.options import game_folder, smac_class
 
 # The oldest Python that pyproject.toml allows.
 _PYTHON = (3, 11)
@@ -135,10 +135,10 @@ def _maps() -> str:
 
 
 def _smac() -> str:
-    # Another package, a tuner of hyper-parameters, has the same name: only this class tells them apart.
-    module = importlib.import_module("smac.env")
-    if not hasattr(module, "StarCraft2Env"):
-        raise Absent("the installed package smac is not the StarCraft one (no smac.env.StarCraft2Env)")
+    try:
+        smac_class()
+    except AttributeError:
+        raise Absent("the installed package smac is not the StarCraft one (no smac.env.StarCraft2Env)") from None
     return "smac.env.StarCraft2Env"
 
 

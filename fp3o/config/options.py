@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import importlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fp3o.config.metrics import parse_metrics
 from fp3o.errors import UserError
@@ -110,14 +111,17 @@ def game_folder() -> Path:
     return Path(os.environ.get("SC2PATH", "~/StarCraftII")).expanduser()
 
 
+def smac_class() -> Any:
+    """smac.env.StarCraft2Env. ImportError without the smac package, AttributeError with the unrelated one of that name
+    on PyPI, a tuner of hyper-parameters."""
+    return getattr(importlib.import_module("smac.env"), "StarCraft2Env")  # noqa: B009 (mypy knows no such package)
+
+
 def _has_starcraft2() -> bool:
-    """Whether the game is where pysc2 looks for it, and the smac package is the one with StarCraft2Env."""
-    if not game_folder().is_dir():
-        return False
-    try:
-        return hasattr(importlib.import_module("smac.env"), "StarCraft2Env")
-    except ImportError:
-        return False
+    """Whether the game is where pysc2 looks for it, and the smac package is the right one."""
+    with suppress(ImportError, AttributeError):
+        return game_folder().is_dir() and smac_class() is not None
+    return False
 
 
 @dataclass(frozen=True)

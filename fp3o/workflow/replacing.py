@@ -8,6 +8,7 @@ then.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 from fp3o import config
@@ -37,7 +38,5 @@ def put_in_place(plan: config.Plan, seeds: Sequence[int], root: Path, runs: Path
 
 
 def _free_name(folder: Path) -> Path:
-    number = 1
-    while folder.with_name(f"{folder.name}.{number}").exists():
-        number += 1
-    return folder.with_name(f"{folder.name}.{number}")
+    names = (folder.with_name(f"{folder.name}.{number}") for number in count(1))
+    return next(name for name in names if not name.exists())

@@ -8,9 +8,10 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fp3o.config.options import MatrixOptions
 from fp3o.envs.array_engine import ArrayEngine, Outcome
@@ -59,9 +60,9 @@ class TargetGame:
     """Action dimensions of each agent; shorter ones are padded."""
 
 
-def _table(rows: list[list[float]] | NDArray[np.float64], follows: int | list[list[int]] = END) -> Node:
+def _table(rows: ArrayLike, follows: ArrayLike = END, **more: Any) -> Node:
     payoff = np.asarray(rows, dtype=np.float64)
-    return Node(payoff, np.broadcast_to(np.asarray(follows, dtype=np.int64), payoff.shape))
+    return Node(payoff, np.broadcast_to(np.asarray(follows, dtype=np.int64), payoff.shape), **more)
 
 
 def _agreement(agents: int, choices: int) -> NDArray[np.float64]:
@@ -77,7 +78,7 @@ def _agreement(agents: int, choices: int) -> NDArray[np.float64]:
 def _single() -> Game:
     """One agent, three contexts in turn, two steps: the right choice equals the context."""
     nodes = tuple(
-        Node(np.eye(3)[context], np.full(3, following, dtype=np.int64))
+        _table(np.eye(3)[context], following)
         for context, following in ((0, 3), (1, 4), (2, 5), (1, END), (2, END), (0, END))
     )
     return Game((3,), nodes, starts=(0, 1, 2))
@@ -98,9 +99,9 @@ def _two_step(agents: int) -> Game:
     first[1] = 2
     share = np.sum(np.indices((2,) * agents), axis=0) / agents  # part of the agents that choose 1
     nodes = (
-        Node(np.zeros((2,) * agents), first),
+        _table(np.zeros((2,) * agents), first),
         _table(np.full((2,) * agents, 0.4)),
-        _table(share.astype(np.float64)),
+        _table(share),
     )
     return Game((2,) * agents, nodes)
 
@@ -108,14 +109,7 @@ def _two_step(agents: int) -> Game:
 def _masked() -> Game:
     """Both agents earn k when they agree on choice k of 0…3, but one of the four (seen by both) is forbidden."""
     payoff = np.diag([0.25, 0.5, 0.75, 1.0])
-    nodes = tuple(
-        Node(
-            payoff,
-            np.full((4, 4), END, dtype=np.int64),
-            legal=(tuple(c for c in range(4) if c != forbidden),) * 2,
-        )
-        for forbidden in range(4)
-    )
+    nodes = tuple(_table(payoff, legal=(tuple(c for c in range(4) if c != forbidden),) * 2) for forbidden in range(4))
     return Game((4, 4), nodes, starts=(0, 1, 2, 3), limit=1)
 
 
@@ -128,19 +122,14 @@ def _uneven() -> Game:
         payoff[:, 1] += 0.4
         payoff[context, 1] = 1.0
         sees = (tuple(np.eye(3)[context].tolist()), (1.0,))
-        nodes.append(Node(payoff, np.full((3, 2), END, dtype=np.int64), sees=sees))
+        nodes.append(_table(payoff, sees=sees))
     return Game((3, 2), tuple(nodes), starts=(0, 1, 2), limit=1)
 
 
 def _leaving() -> Game:
     """Agent 1 leaves after the first step (only its choice 0 stays legal); agent 0 goes on alone."""
     together = _table(_agreement(2, 3), follows=1)
-    alone = Node(
-        np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]),
-        np.full((3, 3), END, dtype=np.int64),
-        legal=((0, 1, 2), (0,)),
-        alive=(True, False),
-    )
+    alone = _table([[0] * 3, [0] * 3, [1] * 3], legal=((0, 1, 2), (0,)), alive=(True, False))
     return Game((3, 3), (together, alone))
 
 

@@ -244,20 +244,13 @@ def write_features(
 @uncounted
 def outcome(agents: int, alive: Array) -> int:
     """0 not decided, 1 won, 2 lost, 3 no unit left on either side (the battle ends, but is not won)."""
-    allies, enemies = 0, 0
+    allies, enemies = False, False
     for u in range(alive.shape[0]):
-        if alive[u]:
-            if u < agents:
-                allies += 1
-            else:
-                enemies += 1
-    if allies == 0 and enemies == 0:
-        return 3
-    if enemies == 0:
-        return 1
-    if allies == 0:
-        return 2
-    return 0
+        allies |= u < agents and alive[u]
+        enemies |= u >= agents and alive[u]
+    if enemies:
+        return 0 if allies else 2
+    return 1 if allies else 3
 
 
 @uncounted

@@ -7,7 +7,6 @@ embedded engine, in either layout. A game that crashes is started again, and its
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.metadata
 import multiprocessing
 from collections.abc import Iterable
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp3o.config.domains import revision
-from fp3o.config.options import SmacOptions, game_folder
+from fp3o.config.options import SmacOptions, game_folder, smac_class
 from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots
 from fp3o.envs.interface import BatchEnv, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.smac.embedded import make_spec
@@ -30,7 +29,6 @@ from fp3o.envs.smac.unit_states import UnitStates, empty_units
 from fp3o.envs.smac.units import KINDS
 from fp3o.errors import UserError, first_of
 
-MODULE, CLASS = "smac.env", "StarCraft2Env"
 STOCK_IDS = {4: "colossus", 9: "baneling", 48: "marine", 73: "zealot", 74: "stalker", 105: "zergling", 107: "hydralisk"}
 MOST_RESTARTS = 10  # in a row, per slot
 
@@ -52,13 +50,13 @@ class Answer(NamedTuple):
 
 
 def find_class() -> Any:
-    """smac's environment class. PyPI has another package called smac, which does not have this class."""
+    """smac's environment class; UserError without it."""
     try:
-        return getattr(importlib.import_module(MODULE), CLASS)
+        return smac_class()
     except (ImportError, AttributeError) as error:
         raise UserError(
-            f"backend starcraft2 needs StarCraft II and the package oxwhirl/smac with {MODULE}.{CLASS} ({error}); "
-            "allowed without them: embedded"
+            "backend starcraft2 needs StarCraft II and the package oxwhirl/smac with smac.env.StarCraft2Env "
+            f"({error}); allowed without them: embedded"
         ) from None
 
 
@@ -201,7 +199,7 @@ class StarCraft2Battles(BatchEnv):
         self.encoding = encoding_of(scenario, self.options.layout)
         self._games = [_Game(scenario.name) for _ in range(slots)]
         self.units = empty_units(slots, scenario.agents + scenario.opponents)
-        """All units as the games last told."""
+        """All units as the games last reported them."""
         self._shown, self._final = self._buffers(), self._buffers()
         self._last_action = np.full((slots, scenario.agents), -1)
         self._running = np.zeros(slots, bool)

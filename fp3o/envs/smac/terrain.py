@@ -54,23 +54,13 @@ class Ground(NamedTuple):
 def ground(name: TerrainName, choke_width: float) -> Ground:
     """The terrain of a map; computed once per process."""
     plane = _half_cells(name, choke_width)
-    quarters = plane.reshape(MAP_SIZE, 2, MAP_SIZE, 2).sum(axis=(1, 3))
+    halves = (MAP_SIZE, 2, MAP_SIZE, 2)
+    quarters = plane.reshape(halves).sum(axis=(1, 3))
     pathing = (quarters >= 2).astype(np.uint8)
     columns, rows = np.nonzero(pathing)
-    xs = (np.arange(HALF_CELLS) + 0.5) / 2
-    weights = plane.reshape(MAP_SIZE, 2, MAP_SIZE, 2)
-    node_x = np.array(
-        [
-            (weights[c, :, r, :] * xs[2 * c : 2 * c + 2, None]).sum() / quarters[c, r]
-            for c, r in zip(columns, rows, strict=True)
-        ]
-    )
-    node_y = np.array(
-        [
-            (weights[c, :, r, :] * xs[None, 2 * r : 2 * r + 2]).sum() / quarters[c, r]
-            for c, r in zip(columns, rows, strict=True)
-        ]
-    )
+    middles = (np.arange(HALF_CELLS) + 0.5) / 2  # of half cells
+    sums = [(plane * along).reshape(halves).sum(axis=(1, 3)) for along in (middles[:, None], middles)]
+    node_x, node_y = (total[columns, rows] / quarters[columns, rows] for total in sums)
     grid = np.arange(MAP_SIZE) + 0.5
     gaps = (grid[:, None, None] - node_x) ** 2 + (grid[None, :, None] - node_y) ** 2
     node = gaps.argmin(axis=2).astype(np.int16)
