@@ -55,8 +55,6 @@ class EnvSpec:
     episode_limit: int
     agent_types: tuple[int, ...]
     """Type of each agent (stalker 0, zealot 1 …), for sharing by type."""
-    has_wins: bool = False
-    """Whether an episode is won or lost (SMAC); otherwise its return is the score."""
     agent_id: bool = False
     """Whether the engine appends the one-hot agent number to observations."""
     standardised: bool = False

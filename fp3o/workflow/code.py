@@ -14,25 +14,17 @@ DECLARATIONS = "fp3o/algorithms"
 """The registry imports these modules by name; every command reads titles, colours and settings from them."""
 
 
-def code_of(module: str, root: Path) -> list[str]:
-    """Files that `python -m module` may import, and the styles, scripts and templates beside them, relative to `root`.
+@cache
+def files_of(module: str, root: Path = HERE) -> list[Path]:
+    """Files that `python -m module` may import, and the styles, scripts and templates beside them; root: of a checkout
+    or an installed copy, by default of the one that runs here.
 
     From the import statements in the sources, also those inside functions: importing would be slow and need every
     package.
     """
-    return sorted(path.relative_to(root).as_posix() for path in _files_of(module, root))
-
-
-def files_of(module: str) -> list[Path]:
-    """The same of the code that runs here, a checkout's or an installed copy's."""
-    return sorted(_files_of(module, HERE))
-
-
-@cache
-def _files_of(module: str, root: Path) -> set[Path]:
     files = reached([module, f"{module}.__main__"], root, PACKAGES)
     if root / "fp3o" / "registry.py" in files:
         files |= set((root / DECLARATIONS).glob("*.py")) | reached(["fp3o.config.declare"], root, PACKAGES)
     folders = {folder for path in files for folder in (path.parent, path.parent / "templates") if folder.is_dir()}
     data = {path for folder in folders for path in folder.iterdir() if path.suffix in _DATA}
-    return files | data
+    return sorted(files | data)

@@ -112,7 +112,6 @@ def assert_same_steps(ours: list[Transition], theirs: list[Transition], slots: l
 def test_spec_and_shapes(name: str, layout: Any) -> None:
     env = make("smac", name, 2, options=SmacOptions(layout=layout))
     scenario = SCENARIOS[name]
-    assert env.spec.has_wins
     assert env.spec.agents == scenario.agents
     assert env.spec.action.sizes == (scenario.actions,)
     assert env.spec.episode_limit == scenario.limit

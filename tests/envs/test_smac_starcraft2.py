@@ -187,7 +187,7 @@ class Repeating(BatchEnv):
     slots = 2
 
     def __init__(self) -> None:
-        self.spec = EnvSpec(2, 3, 3, ActionSpec("gaussian", (1,)), self.LENGTH, (0, 0), has_wins=True)
+        self.spec = EnvSpec(2, 3, 3, ActionSpec("gaussian", (1,)), self.LENGTH, (0, 0))
         self.done: list[NDArray[Any]] = []
 
     def reset(self, seeds: Seeds) -> Snapshot:

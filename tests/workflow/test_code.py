@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from harness import ROOT, Checkout
 
-from fp3o.workflow.code import code_of
+from fp3o.workflow.code import files_of
 
 RULES = (
     "cell",
@@ -27,6 +27,10 @@ RULES = (
 )
 
 
+def names_of(module: str, root: Path) -> list[str]:
+    return [path.relative_to(root).as_posix() for path in files_of(module, root)]
+
+
 def test_modules_are_found_through_packages_and_functions(tmp_path: Path) -> None:
     for name, text in {
         "fp3o/__init__.py": "",
@@ -42,11 +46,11 @@ def test_modules_are_found_through_packages_and_functions(tmp_path: Path) -> Non
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     wanted = ["__init__.py", "a/__init__.py", "a/one.py", "a/two.py", "b/__init__.py", "b/style.css", "b/three.py"]
-    assert code_of("fp3o.a.one", tmp_path) == [f"fp3o/{name}" for name in wanted]
+    assert names_of("fp3o.a.one", tmp_path) == [f"fp3o/{name}" for name in wanted]
 
 
 def test_a_package_that_is_run_is_its_main() -> None:
-    found = code_of("fp3o.report", ROOT)
+    found = names_of("fp3o.report", ROOT)
     assert {
         "fp3o/report/__main__.py",
         "fp3o/report/templates/script.js",

@@ -36,7 +36,6 @@ def make_spec(scenario: Scenario, options: SmacOptions, *, exact_resume: bool) -
         action=ActionSpec("categorical", (scenario.actions,)),
         episode_limit=scenario.limit,
         agent_types=tuple(scenario.ally_bits[kind] for kind in scenario.ally_kinds),
-        has_wins=True,
         exact_resume=exact_resume,
     )
 
