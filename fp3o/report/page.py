@@ -101,11 +101,6 @@ class Figure(NamedTuple):
     address: str
 
 
-def page(data: SuiteRuns, figures: Path | None = None, films: Path | None = None, costs: Sequence[Cost] = ()) -> str:
-    """The report's first page."""
-    return pages(data, figures, films, costs)[INDEX]
-
-
 def pages(
     data: SuiteRuns, figures: Path | None = None, films: Path | None = None, costs: Sequence[Cost] = ()
 ) -> dict[str, str]:

@@ -6,7 +6,6 @@ undecided) are computed here from the tables' columns; nothing about a result is
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import Counter
@@ -25,6 +24,7 @@ from fp3o.report.conclusions import by_verdict, conclusions, counted, listed, na
 from fp3o.statistics.intervals import Summary, equivalent, welch
 from fp3o.statistics.margins import margin_of
 from fp3o.statistics.published import bounds, row_title, task_title
+from fp3o.statistics.suites import read_csv
 
 BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 PAGES = ("README.md", "docs/index.md", "docs/deviations.md")
@@ -117,9 +117,8 @@ class Results:
         """Rows by cell; of several tables together."""
         found: dict[str, Row] = {}
         for name in names:
-            with (self.root / f"results/{suite}/tables/{name}.csv").open(newline="") as file:
-                for row in csv.DictReader(file):
-                    found.setdefault(row["cell"] if "cell" in row else cell_of(row), row)
+            for row in read_csv(self.root / f"results/{suite}/tables/{name}.csv"):
+                found.setdefault(row["cell"] if "cell" in row else cell_of(row), row)
         return found
 
     def _card(self, suite: str) -> dict[str, Any]:
@@ -152,10 +151,8 @@ class Results:
     def first_evaluation(self, suite: str, row: Row) -> float:
         """Mean or median over seeds at the first evaluation, after one iteration."""
         name = f"{row['domain']}_{row['task']}_{row['sharing']}.csv"
-        with (self.root / f"results/{suite}/curves/{name}").open(newline="") as file:
-            return next(
-                float(point["score"]) for point in csv.DictReader(file) if point["algorithm"] == row["algorithm"]
-            )
+        points = read_csv(self.root / f"results/{suite}/curves/{name}")
+        return next(float(point["score"]) for point in points if point["algorithm"] == row["algorithm"])
 
     # --- Tables -------------------------------------------------------------------------------------------------------
 
@@ -276,8 +273,8 @@ class Results:
 
     def orders(self, suite: str) -> list[str]:
         """FP3O over each other algorithm under all variants of the engine."""
-        with (self.root / f"results/{suite}/tables/orders.csv").open(newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row["first"] == "fp3o"]
+        table = read_csv(self.root / f"results/{suite}/tables/orders.csv")
+        rows = [row for row in table if row["first"] == "fp3o"]
         texts = []
         for label in MAIN[1:]:
             found = [row for row in rows if row["second"] == label]
@@ -311,8 +308,8 @@ class Results:
 
     def policies_lost(self, revision: str, task: str) -> tuple[int, int]:
         """Of how many policies win more than 5 points less when enemies that look on are made to help, and of all."""
-        with (self.root / "docs/evidence/smac-unaided.csv").open(newline="") as file:
-            rows = [row for row in csv.DictReader(file) if (row["revision"], row["map"]) == (revision, task)]
+        measured = read_csv(self.root / "docs/evidence/smac-unaided.csv")
+        rows = [row for row in measured if (row["revision"], row["map"]) == (revision, task)]
         return sum(float(row["won"]) - float(row["helped"]) > 0.05 for row in rows), len(rows)
 
 

@@ -64,11 +64,7 @@ def pooled(card: Mapping[str, Any]) -> Iterator[Sheet]:
         yield Sheet(["", "rows", *about], ranks, title="Order of the algorithms")
     for domain, found in card["aggregates"].items():
         if found["pooled"]:
-            rows = [
-                [algorithm_title(label), *map(_with_interval, values.values())]
-                for label, values in found["pooled"].items()
-            ]
-            names = [name.replace("_", " ") for name in next(iter(found["pooled"].values()))]
+            names, rows = _by_metric(found["pooled"])
             count = len(found["rows"])
             note = f"{count} row{'s' * (count > 1)}, {found['scale']}; 95 % intervals."
             yield Sheet(["", *names], rows, title=f"{domain}, pooled over rows", note=note)
@@ -81,10 +77,7 @@ def pooled(card: Mapping[str, Any]) -> Iterator[Sheet]:
 def between(card: Mapping[str, Any]) -> Iterator[Sheet]:
     """The suite's own algorithms: pooled scores, and how often one beats another."""
     for found in card.get("between_algorithms", ()):
-        rows = [
-            [algorithm_title(label), *map(_with_interval, values.values())] for label, values in found["pooled"].items()
-        ]
-        names = [name.replace("_", " ") for name in next(iter(found["pooled"].values()))]
+        names, rows = _by_metric(found["pooled"])
         note = f"{', '.join(found['rows'])}; {found['scale']}; 95 % intervals."
         if not any(values["mean"]["value"] for values in found["pooled"].values()):
             # Scaled to the best seed, one would be 1 if any two differed.
@@ -97,6 +90,12 @@ def between(card: Mapping[str, Any]) -> Iterator[Sheet]:
             for pair in found["probability_of_improvement"]
         ]
         yield Sheet(["P(X > Y)", "value"], pairs)
+
+
+def _by_metric(pooled: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """The metrics' names, and a row per algorithm."""
+    rows = [[algorithm_title(label), *map(_with_interval, values.values())] for label, values in pooled.items()]
+    return [name.replace("_", " ") for name in next(iter(pooled.values()))], rows
 
 
 def _with_interval(found: Mapping[str, Any]) -> str:

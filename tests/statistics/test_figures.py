@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.report.line_styles import DASHES, dash
-from fp3o.report.page import figures_of, page
+from fp3o.report.page import INDEX, figures_of, pages
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
@@ -155,7 +155,7 @@ def test_figures_of_battles_name_their_engine(name: str, battles: bool, drawn: D
 @pytest.mark.parametrize("suite", config.suite_names())
 def test_a_report_of_nothing_says_so(suite: str, tmp_path: Path) -> None:
     """Cells that are only timed have no runs to ask for their engine."""
-    text = page(SuiteRuns(config.load_suite(suite), tmp_path), tmp_path)
+    text = pages(SuiteRuns(config.load_suite(suite), tmp_path), tmp_path)[INDEX]
     assert "Nothing yet." in text
     assert "<figure" not in text
     assert "Not drawn: " in text

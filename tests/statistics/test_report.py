@@ -19,8 +19,7 @@ from fp3o.report import __main__ as report
 from fp3o.report import sheets
 from fp3o.report.conclusions import ORDER, conclusions
 from fp3o.report.curve import chart, curves_of
-from fp3o.report.page import environment, pages
-from fp3o.report.page import page as whole_page
+from fp3o.report.page import INDEX, environment, pages
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
@@ -263,7 +262,7 @@ def test_text_is_escaped(tmp_path: Path, write_run: Any) -> None:
     write_run(tmp_path, "matrix/two-step/full/ippo", 0, 1.0, suite="smoke", changes=changes)
     artefacts = tuple(dataclasses.replace(artefact, caption=evil) for artefact in suite.artefacts)
     suite = dataclasses.replace(suite, artefacts=artefacts, raw={**suite.raw, "title": evil})
-    text = whole_page(SuiteRuns(suite, tmp_path))
+    text = pages(SuiteRuns(suite, tmp_path))[INDEX]
     assert "<script>alert" not in text
     assert text.count("&lt;script&gt;alert(1)") >= 4
     assert 'name="whole" checked' in text  # nothing is compared: the whole of learning is shown

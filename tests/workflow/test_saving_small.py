@@ -17,7 +17,7 @@ from stores import CELL, RUNS, dvc, git, here, locked, publish, stored
 import fp3o
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.report.page import page
+from fp3o.report.page import INDEX, pages
 from fp3o.runs import records, store
 from fp3o.runs.compressed import lacks_checkpoint, names, packed
 from fp3o.statistics import published, scorecard
@@ -111,7 +111,7 @@ def test_its_tables_compare_its_algorithms_and_nothing_published(small: Path) ->
         assert published.scores()[CELL].text not in text
         assert "not compared" not in text
     assert f"difference to {config.algorithm_title('fp3o')}" in to_markdown(table)
-    written = page(data)
+    written = pages(data)[INDEX]
     assert published.scores()[CELL].text not in written
     assert f"published {published.scores()[CELL].value:g}" not in written
     assert "Dotted" not in written
