@@ -77,16 +77,7 @@ class Checkout:
 
     def plan(self, *arguments: str) -> tuple[set[str], dict[str, int]]:
         """Of a dry run: the cells it would train, each with its seed block; jobs by rule, without `all`."""
-        text = self.snakemake(*arguments, "-n").stdout
-        if "Nothing to be done" in text:
-            return set(), {}
-        table = text.rsplit("Job stats:", 1)[1]
-        jobs = {m[1]: int(m[2]) for m in re.finditer(r"^(\w+)\s+(\d+)\s*$", table, re.MULTILINE)}
-        cells = re.findall(
-            r"^rule train:\n(?:.*\n)*?\s+wildcards: cell=([^,]+), digest=\w+, seeds=(.*), number=", text, re.MULTILINE
-        )
-        rest = {rule: count for rule, count in jobs.items() if rule not in ("all", "total", "available")}
-        return {f"{cell} {seeds}" for cell, seeds in cells}, rest
+        return jobs_in(self.snakemake(*arguments, "-n").stdout)
 
     def planned_jobs(self, *arguments: str) -> dict[str, int]:
         return self.plan(*arguments)[1]
@@ -111,6 +102,19 @@ class Checkout:
     def commit(self, message: str) -> None:
         self.run("git", "add", "--all")
         self.run("git", "commit", "--quiet", "--allow-empty", "-m", message)
+
+
+def jobs_in(text: str) -> tuple[set[str], dict[str, int]]:
+    """What Snakemake says, in a dry run or before it starts: the cells to train, and the jobs by rule (see `plan`)."""
+    if "Nothing to be done" in text:
+        return set(), {}
+    table = text.rsplit("Job stats:", 1)[1]
+    jobs = {m[1]: int(m[2]) for m in re.finditer(r"^(\w+)\s+(\d+)\s*$", table, re.MULTILINE)}
+    cells = re.findall(
+        r"^rule train:\n(?:.*\n)*?\s+wildcards: cell=([^,]+), digest=\w+, seeds=(.*), number=", text, re.MULTILINE
+    )
+    rest = {rule: count for rule, count in jobs.items() if rule not in ("all", "total", "available")}
+    return {f"{cell} {seeds}" for cell, seeds in cells}, rest
 
 
 def copy_repository(path: Path) -> None:

@@ -32,16 +32,16 @@ def in_the_examples(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("meeting", None)
 
 
-def command(out: Path, length: int = LENGTH) -> int:
+def command(out: Path) -> int:
     arguments = (
         "train",
         CELL,
         "--set",
         "env=meeting:Meeting",
         "--set",
-        f"total_steps={ITERATIONS * ENVIRONMENTS * length}",
+        f"total_steps={ITERATIONS * ENVIRONMENTS * LENGTH}",
         "--set",
-        f"rollout_length={length}",
+        f"rollout_length={LENGTH}",
         "--seeds",
         "0-1",
     )
@@ -53,17 +53,36 @@ def command(out: Path, length: int = LENGTH) -> int:
     return 0
 
 
-def test_it_learns_to_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_learns_to_meet_and_a_stopped_run_goes_on_with_fresh_episodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = Progress.advance
+
+    def stop(self: Progress, steps: int) -> None:
+        real(self, steps)
+        if steps == 2 * ENVIRONMENTS * LENGTH:
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "advance", stop)
+        assert command(tmp_path) == 128 + signal.SIGTERM
+    assert not documents(tmp_path)
+    capsys.readouterr()
     assert command(tmp_path) == 0
-    shown = capsys.readouterr().out
-    assert f"{CELL}: " in shown
-    assert "no published value" in shown
-    for seed, run in documents(tmp_path).items():
+    shown = capsys.readouterr()
+    assert "updates eager on cpu: asked for; goes on after iteration 2" in shown.err
+    assert f"{CELL}: " in shown.out
+    assert "no published value" in shown.out
+    found: dict[int, dict[str, Any]] = documents(tmp_path)
+    assert [run["volatile"]["resumes"] for run in found.values()] == [1, 1]
+    for seed, run in found.items():
         assert run["status"] == "finished"
         assert run["exact_resume"] is False
         assert run["options"]["env"] == "meeting:Meeting"
         (path,) = (p for p in tmp_path.rglob(records.ITERATIONS) if p.parent.name == f"seed-{seed}")
-        untrained = records.read_iterations(path)["train_return"][0]
+        iterations = records.read_iterations(path)
+        assert iterations["iteration"].tolist() == list(range(ITERATIONS))
+        untrained = iterations["train_return"][0]
         assert run["score"]["return"] > untrained + 0.4  # never meeting is −1, as good as it gets 0.9
     (folder, _) = sorted(path.parent for path in tmp_path.rglob(records.RUN))
     with pytest.raises(SystemExit) as left:
@@ -87,26 +106,3 @@ def test_it_learns_to_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
             rewards.append(reward["walker_0"])
         assert episode.length == len(rewards)
         assert episode.total_return == pytest.approx(sum(rewards))
-
-
-def test_a_stopped_run_goes_on_with_fresh_episodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    real, length = Progress.advance, 25
-
-    def stop(self: Progress, steps: int) -> None:
-        real(self, steps)
-        if steps == 2 * ENVIRONMENTS * length:
-            signal.raise_signal(signal.SIGTERM)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Progress, "advance", stop)
-        assert command(tmp_path, length) == 128 + signal.SIGTERM
-    assert not documents(tmp_path)
-    capsys.readouterr()
-    assert command(tmp_path, length) == 0
-    assert "updates eager on cpu: asked for; goes on after iteration 2" in capsys.readouterr().err
-    found: dict[int, dict[str, Any]] = documents(tmp_path)
-    assert [run["volatile"]["resumes"] for run in found.values()] == [1, 1]
-    for path in tmp_path.rglob(records.ITERATIONS):
-        assert records.read_iterations(path)["iteration"].tolist() == list(range(ITERATIONS))

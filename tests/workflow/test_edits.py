@@ -6,23 +6,18 @@ import os
 import re
 
 import pytest
-from harness import Checkout
+from harness import Checkout, jobs_in
 
 pytestmark = pytest.mark.workflow
 
 ANT = {"mamujoco/ant-2x4/full/fp3o 0-4", "mamujoco/ant-2x4/full/mappo 0-4"}
 
 
-def test_nothing_to_do_is_nothing_to_do(trained: Checkout) -> None:
-    assert trained.planned_jobs() == {}
-    assert len(trained.documents()) == 30
-
-
 def test_one_tasks_setting_trains_that_task_and_a_reverted_edit_finds_the_old_runs(trained: Checkout) -> None:
     old = "ant-2x4:\n        settings: {clip: 0.2"
     trained.edit("benchmarks/tasks.yaml", old, old.replace("0.2", "0.3"))
-    assert trained.trainings() == ANT
-    jobs = trained.planned_jobs()
+    cells, jobs = trained.plan()
+    assert cells == ANT
     assert (jobs["train"], jobs["table"]) == (2, 1)
     trained.edit("benchmarks/tasks.yaml", old.replace("0.2", "0.3"), old)
     assert trained.planned_jobs() == {}
@@ -37,12 +32,10 @@ def test_swapped_values_are_noticed(trained: Checkout) -> None:
     assert all(cell.startswith("mamujoco/") for cell in cells)
 
 
-def test_a_variants_setting_concerns_no_other_cell(trained: Checkout) -> None:
+def test_cosmetic_edits_and_a_variants_setting_concern_no_cell(trained: Checkout) -> None:
+    """Nor is anything to do without them."""
+    assert len(trained.documents()) == 30
     trained.edit("benchmarks/tasks.yaml", "double_clip: true", "double_clip: true, clip_others: 0.3")
-    assert trained.planned_jobs() == {}
-
-
-def test_cosmetic_edits_train_nothing(trained: Checkout) -> None:
     trained.edit("workflow/rules/train.smk", " -- fp3o train ", "  --   fp3o train ")
     trained.edit("workflow/rules/train.smk", "threads: threads", "threads: 2")
     trained.edit("profiles/default/config.yaml", "retries: 1", "retries: 3")
@@ -75,8 +68,7 @@ def test_a_new_seed_is_a_block_of_its_own(trained: Checkout) -> None:
 
 def test_one_cell_by_its_name_and_again_by_force(trained: Checkout) -> None:
     target = "results/paper/cells/smac/3s5z/full/fp3o.json"
-    assert trained.planned_jobs(target) == {"cell": 1}
-    trained.snakemake(target)
+    assert jobs_in(trained.snakemake(target).stdout)[1] == {"cell": 1}
     text = (trained.path / target).read_text()
     assert '"seeds_found": [' in text
     assert trained.planned_jobs(target) == {}
@@ -88,9 +80,9 @@ def test_one_cell_by_its_name_and_again_by_force(trained: Checkout) -> None:
 
 def test_available_builds_from_what_exists_and_trains_nothing(checkout: Checkout) -> None:
     checkout.snakemake("results/paper/cells/mamujoco/ant-2x4/full/fp3o.json")
-    jobs = checkout.planned_jobs("available")
+    _, jobs = jobs_in(checkout.snakemake("available").stdout)
+    assert "table" in jobs
     assert not any(rule.startswith(("train", "cost_run")) for rule in jobs)
-    checkout.snakemake("available")
     table = (checkout.path / "results/paper/tables/table-mamujoco.md").read_text()
     assert "not run" in table
     assert len(checkout.documents()) == 5

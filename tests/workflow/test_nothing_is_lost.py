@@ -111,31 +111,39 @@ def test_a_lost_run_json_trains_that_seed_alone(trained: Checkout, made: tuple[s
     assert trained.planned_jobs(*made) == {}
 
 
-@pytest.mark.parametrize("name", ["evaluations.csv", "iterations.csv", "checkpoint.safetensors"])
-def test_another_lost_file_is_asked_for_and_nothing_else_is_touched(trained: Checkout, name: str) -> None:
-    next(trained.path.glob(f"results/paper/runs/{CELL}/*/seed-2/{name}")).unlink()
-    before = files(trained)
+def test_other_lost_files_are_asked_for_and_nothing_else_is_touched(trained: Checkout) -> None:
+    lost = {
+        CELL: "evaluations.csv",
+        "smac/3s5z/full/fp3o": "iterations.csv",
+        "mamujoco/ant-2x4/full/mappo": "checkpoint.safetensors",
+    }
+    damaged = [next(trained.path.glob(f"results/paper/runs/{cell}/*/seed-2")) for cell in lost]
+    for folder, name in zip(damaged, lost.values(), strict=True):
+        (folder / name).unlink()
+    before = [files(trained, cell) for cell in lost]
     cells, jobs = trained.plan()
-    assert cells == {f"{CELL} 0-4"}
-    assert jobs["table"] == 1
-    if name == "evaluations.csv":
-        refused = trained.snakemake(*MADE, check=False)
-        assert refused.returncode == 1
+    assert cells == {f"{cell} 0-4" for cell in lost}
+    assert jobs["table"] == 3
+    refused = trained.snakemake(*MADE, check=False)
+    assert refused.returncode == 1
+    for name in lost.values():
         assert f"seed-2 has run.json but no {name}" in refused.stdout
-        assert files(trained) == before
-        shutil.rmtree(next(trained.path.glob(f"results/paper/runs/{CELL}/*/seed-2")))
-        trained.snakemake(*MADE)
-        assert len(trained.documents()) == 30
-        assert trained.planned_jobs(*MADE) == {}
+    assert [files(trained, cell) for cell in lost] == before
+    for folder in damaged:
+        shutil.rmtree(folder)
+    trained.snakemake(*MADE)
+    assert len(trained.documents()) == 30
+    assert trained.planned_jobs(*MADE) == {}
 
 
 def test_a_queued_cell_finished_by_hand_is_not_trained_again(checkout: Checkout, tmp_path: Path) -> None:
     """The first job of the sweep runs while another process trains the cell that comes after it."""
     two_seeds(checkout)
-    journal, hold, other = tmp_path / "journal", tmp_path / "hold", "mamujoco/ant-2x4/full/fp3o"
+    checkout.edit("benchmarks/suites/paper.yaml", "seeds: 0-1", "seeds: 0-1\nonly: 'smac/*'")
+    journal, hold, other = tmp_path / "journal", tmp_path / "hold", "smac/3s5z/full/fp3o"
     hold.touch()
     sweep = subprocess.Popen(
-        ["snakemake", f"results/paper/cells/{other}.json", TARGET, "--cores", "1"],
+        ["snakemake", "runs", "--cores", "1"],
         cwd=checkout.path,
         env={**checkout.environment, "FAKE_HOLD": str(hold), "FAKE_JOURNAL": str(journal)},
         stdout=subprocess.DEVNULL,
@@ -151,7 +159,7 @@ def test_a_queued_cell_finished_by_hand_is_not_trained_again(checkout: Checkout,
     assert sweep.wait() == 0
     assert files(checkout, queued) == by_hand
     assert [line.split()[3] for line in journal.read_text().splitlines() if " start " in line] == [running]
-    assert checkout.planned_jobs(TARGET, f"results/paper/cells/{other}.json") == {}
+    assert checkout.planned_jobs("runs") == {}
 
 
 def test_a_cell_trained_again_replaces_the_old_runs_when_it_is_finished(trained: Checkout) -> None:
