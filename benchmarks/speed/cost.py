@@ -1,7 +1,7 @@
 """What does an iteration cost, algorithm by algorithm? Seconds of rollout and update of a suite's cost table, as JSON.
 
-    python benchmarks/speed/cost.py --suite paper --minutes 4               # HalfCheetah, on a GPU host
-    python benchmarks/speed/cost.py --suite smac-revision-2 --minutes 5     # bane_vs_bane
+    python benchmarks/speed/cost.py --suite paper --cells 'mamujoco/*' --minutes 4    # HalfCheetah, on a GPU host
+    python benchmarks/speed/cost.py --suite smac-revision-2 --minutes 5               # bane_vs_bane
 
 One seed of every cell (all algorithms, all sharings) trains in this one process, iteration by iteration in turn: a
 round goes once through all cells, in an order drawn anew. So clocks, caches and neighbours disturb all alike, and times
