@@ -4,7 +4,8 @@ On a CPU: processor seconds, one core. On a GPU (`--device cuda`): seconds by th
 one after the other in one run; time to compile apart. Each peer has an environment of its own (peers.txt), as they need
 other packages than we do. What is asked for is the same, not how it is done: BenchMARL steps PettingZoo's environments
 one after the other, JaxMARL's games are programs of its own (SMAX is another game than SMAC, with simpler enemies), and
-its networks have no layer or value normalisation. `plain`: ours without them, for this comparison alone.
+its networks have no layer or value normalisation. `plain`, on a CPU: ours without
+them, for this comparison alone.
 
   python benchmarks/speed/peers.py --benchmarl PYTHON --jaxmarl PYTHON CHECKOUT
 """
@@ -109,7 +110,7 @@ def ours(work: Work, seeds: int, device: str, plain: bool) -> dict[str, float]:
             threads=1 if device == "cpu" else 0,
         )
     trunk.standardised = standardised
-    marks = watch.times[WARM_UP :: iterations]
+    marks = watch.times[WARM_UP::iterations]
     wall, processor = (
         min(after[of] - before[of] for before, after in zip(marks, marks[1:], strict=False)) / iterations
         for of in (0, 1)
@@ -141,9 +142,7 @@ def benchmarl(python: str, work: Work) -> dict[str, Any]:
 
 def _run(command: list[str], more: dict[str, str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            command, cwd=folder, env=os.environ | more, check=True, stdout=subprocess.PIPE, text=True
-        )
+        done = subprocess.run(command, cwd=folder, env=os.environ | more, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -175,7 +174,8 @@ def main() -> None:
     for name in chosen.rows:
         for seeds in chosen.seeds:
             base = report(name, seeds, device, "fp3o", ours(WORKS[name], seeds, device, plain=False), None)
-            report(name, seeds, device, "fp3o, plain", ours(WORKS[name], seeds, device, plain=True), base)
+            if device == "cpu":
+                report(name, seeds, device, "fp3o, plain", ours(WORKS[name], seeds, device, plain=True), base)
             if chosen.jaxmarl:  # its interpreter not resolved: it is a link, which names its environment
                 python, checkout = str(Path(chosen.jaxmarl[0]).absolute()), str(Path(chosen.jaxmarl[1]).resolve())
                 report(name, seeds, device, "JaxMARL", jaxmarl(python, checkout, name, seeds, device), base)
