@@ -67,19 +67,19 @@ class Body(NamedTuple):
     """Groups of joints (by name) that are neighbours of one another."""
     partitions: dict[str, tuple[tuple[str, ...], ...]]
     """By name such as 2x4, the joints of each agent."""
-    shown_to_all: Tokens
-    """What every agent sees besides joints."""
     state: Tokens
     """What critics see."""
-    tracks: Literal["x", "torso", "fingertip"]
+    start: Start
+    control_cost: float
+    contact_cost: float = 0.0
+    alive_bonus: float = 0.0
+    shown_to_all: Tokens = ()
+    """What every agent sees besides joints."""
+    tracks: Literal["x", "torso", "fingertip"] = "x"
     """What the reward is computed from: qpos[0]; the torso's position; the fingertip's position relative to the target.
     MuJoCo's body positions lag one physics step behind qpos; gym's v2 rewards use them like that."""
-    control_cost: float
-    alive_bonus: float
-    ending: Ending | None
+    ending: Ending | None = None
     """None: episodes end by the time limit only."""
-    start: Start
-    contact_cost: float = 0.0
 
 
 def tokens(letter: str, indices: Iterable[int]) -> Tokens:
@@ -120,10 +120,7 @@ def halfcheetah(options: MamujocoOptions) -> Body:
         },
         shown_to_all=("q2", "q1", "v0", "v2", "v1"),
         state=tokens("q", range(1, 9)) + tokens("v", range(9)),
-        tracks="x",
         control_cost=0.1,
-        alive_bonus=0.0,
-        ending=None,
         start=Start(0.1, 0.1, normal=True),
     )
 
@@ -139,7 +136,6 @@ def hopper(options: MamujocoOptions) -> Body:
         partitions={"3x1": shares("thigh_joint", "leg_joint", "foot_joint")},
         shown_to_all=("q2", "q1", forward, "c2", "c1"),
         state=tokens("q", range(1, 6)) + tokens("c", range(6)),
-        tracks="x",
         control_cost=1e-3,
         alive_bonus=1.0,
         ending=Ending(height=1, low=0.7, high=float("inf"), angle=0.2, entries=100.0),
@@ -167,7 +163,6 @@ def walker2d(options: MamujocoOptions) -> Body:
         },
         shown_to_all=() if options.walker2d_root == "hidden" else root,
         state=tokens("q", range(1, 9)) + tokens("c", range(9)),
-        tracks="x",
         control_cost=1e-3,
         alive_bonus=1.0,
         ending=Ending(height=1, low=0.8, high=2.0, angle=1.0),
@@ -217,8 +212,6 @@ def reacher(options: MamujocoOptions) -> Body:
         state=("k0", "k1", "s0", "s1", "q2", "q3", "v0", "v1", "d0", "d1", "d2"),
         tracks="fingertip",
         control_cost=1.0,
-        alive_bonus=0.0,
-        ending=None,
         start=Start(0.1, 0.005),
     )
 
@@ -235,12 +228,8 @@ def swimmer(agents: int, segments: int) -> Body:
         partitions={
             f"{agents}x{segments}": tuple(tuple(names[a * segments : (a + 1) * segments]) for a in range(agents))
         },
-        shown_to_all=(),
         state=tokens("q", range(2, count + 3)) + tokens("v", range(count + 3)),
-        tracks="x",
         control_cost=1e-4,
-        alive_bonus=0.0,
-        ending=None,
         start=Start(0.1, 0.1),
     )
 

@@ -378,7 +378,6 @@ class PettingzooBatch(BatchEnv):
 
     def _replace(self, worker: Worker) -> list[int]:
         """Replace a dead worker; its running episodes are lost, and other ones are started. Returns their slots."""
-        shared = self._shared
         words = worker.exit_message()
         worker.stop()
         self.restarts += 1
@@ -389,12 +388,8 @@ class PettingzooBatch(BatchEnv):
         self._describe([fresh])
         self._build([fresh])
         for n in lost:
-            for name in ("observation", "state", "alive", "available"):
-                getattr(shared.final, name)[n] = getattr(shared.now, name)[n]
-            shared.reward[n] = 0.0
-            shared.terminated[n], shared.truncated[n] = False, True
-            shared.episode[n] += 1
-            shared.running[n] = True
+            self._shared.lose_episode(n)
+            self._shared.running[n] = True
         fresh.send(json.dumps(lost).encode())
         self._collect([fresh])
         return lost

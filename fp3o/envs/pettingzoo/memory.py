@@ -43,6 +43,18 @@ class SharedArrays:
     metrics: NDArray[np.float64]  # [N, columns] of the episode that ended last
     progress: NDArray[np.int64]  # [workers, 2] number of finished steps and resets; slot being stepped or reset
 
+    def keep_final(self, slot: int) -> None:
+        """What agents see now is what they see last in the episode."""
+        for field in fields(SharedSnapshot):
+            getattr(self.final, field.name)[slot] = getattr(self.now, field.name)[slot]
+
+    def lose_episode(self, slot: int) -> None:
+        """Truncate the slot's episode after a failure; the next one has its number."""
+        self.keep_final(slot)
+        self.reward[slot] = 0.0
+        self.terminated[slot], self.truncated[slot] = False, True
+        self.episode[slot] += 1
+
 
 def unnamed_file() -> int:
     """Descriptor of an empty file without a name, in memory (/dev/shm) where the system has that."""

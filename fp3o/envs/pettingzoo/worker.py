@@ -79,7 +79,7 @@ class Slot:
         shared.terminated[n] = not left and not shared.truncated[n]
         self._write(observations, infos, left)
         if shared.terminated[n] or shared.truncated[n]:
-            self._keep_final()
+            shared.keep_final(n)
             shared.metrics[n] = self._numbers.values()
             if auto_reset:
                 shared.episode[n] += 1
@@ -92,12 +92,7 @@ class Slot:
 
         The last observations are still in the shared arrays and become the final ones.
         """
-        shared, n = self._shared, self._number
-        self._keep_final()
-        shared.reward[n] = 0.0
-        shared.terminated[n] = False
-        shared.truncated[n] = True
-        shared.episode[n] += 1
+        self._shared.lose_episode(self._number)
         self.close()
         self._env = build(self._factory)
         self.begin()
@@ -108,10 +103,6 @@ class Slot:
             self._env.close()
         except Exception:
             return
-
-    def _keep_final(self) -> None:
-        for name in ("observation", "state", "alive", "available"):
-            getattr(self._shared.final, name)[self._number] = getattr(self._shared.now, name)[self._number]
 
     def _write(self, observations: dict[str, Any], infos: dict[str, Any], alive: list[str]) -> None:
         """Write what agents see into the shared arrays, after all of it has been checked."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -177,7 +177,8 @@ class Steering:
 
 def steering_numbers(steering: Steering) -> Steering:
     """In single precision, as the kernels compute."""
-    return Steering(**{name: np.float32(value) for name, value in asdict(steering).items()})
+    numbers: dict[str, Any] = {name: np.float32(value) for name, value in asdict(steering).items()}
+    return Steering(**numbers)
 
 
 def make_rules(

@@ -9,7 +9,7 @@ import numpy as np
 
 from fp3o.envs.interface import Seeds, Transition
 from fp3o.envs.smac.check.playing import Battlefield, Player, lost_battles, play, units_of
-from fp3o.envs.smac.check.recording import UNIT_TYPES, Recording, outcomes_of
+from fp3o.envs.smac.check.recording import PER_BATTLE, UNIT_TYPES, Recording, outcomes_of
 from fp3o.envs.smac.layouts import Array
 from fp3o.envs.smac.unit_states import UnitStates
 
@@ -72,9 +72,7 @@ def join(parts: Sequence[Recording]) -> Recording:
     return parts[0]._replace(
         units=UnitStates(*(together(arrays, last_row) for arrays in zip(*(part.units for part in parts), strict=True))),
         actions=together([part.actions for part in parts], no_action),
-        lengths=np.concatenate([part.lengths for part in parts]),
-        outcomes=np.concatenate([part.outcomes for part in parts]),
-        returns=np.concatenate([part.returns for part in parts]),
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in PER_BATTLE},
     )
 
 
@@ -84,9 +82,7 @@ def first_battles(recording: Recording, count: int) -> Recording:
     return recording._replace(
         units=UnitStates(*(array[: longest + 1, :count] for array in recording.units)),
         actions=recording.actions[:longest, :count],
-        lengths=recording.lengths[:count],
-        outcomes=recording.outcomes[:count],
-        returns=recording.returns[:count],
+        **{name: getattr(recording, name)[:count] for name in PER_BATTLE},
     )
 
 

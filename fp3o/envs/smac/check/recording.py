@@ -38,7 +38,8 @@ from fp3o.runs.atomic import write_atomically
 FORMAT = "fp3o smac recording 1"
 _TEXTS = ("format", "map", "backend", "player", "identity", "checksum")
 UNIT_TYPES = {name: np.bool_ if name == "alive" else np.float32 for name in UnitStates._fields}
-_TYPES = {**UNIT_TYPES, "actions": np.int16, "lengths": np.int32, "outcomes": np.int8, "returns": np.float64}
+PER_BATTLE = {"lengths": np.int32, "outcomes": np.int8, "returns": np.float64}
+_TYPES = {**UNIT_TYPES, "actions": np.int16, **PER_BATTLE}
 
 
 class Recording(NamedTuple):
@@ -81,9 +82,7 @@ def write(path: Path, recording: Recording) -> None:
 def _members(recording: Recording) -> dict[str, Array]:
     texts = {"format": FORMAT, "map": recording.map, "backend": recording.backend, "player": recording.player}
     texts["identity"] = json.dumps(recording.identity, sort_keys=True)
-    arrays = recording.units._asdict() | {
-        name: getattr(recording, name) for name in ("actions", "lengths", "outcomes", "returns")
-    }
+    arrays = recording.units._asdict() | {name: getattr(recording, name) for name in ("actions", *PER_BATTLE)}
     return {name: np.array(text) for name, text in texts.items()} | {
         name: np.ascontiguousarray(array, _TYPES[name]) for name, array in arrays.items()
     }
@@ -118,10 +117,7 @@ def read(path: Path) -> Recording:
         player=str(members["player"]),
         identity=json.loads(str(members["identity"])),
         units=UnitStates(*(members[name] for name in UnitStates._fields)),
-        actions=members["actions"],
-        lengths=members["lengths"],
-        outcomes=members["outcomes"],
-        returns=members["returns"],
+        **{name: members[name] for name in ("actions", *PER_BATTLE)},
     )
 
 
@@ -147,7 +143,7 @@ def _fault(members: Mapping[str, Array]) -> str:
         UnitStates._fields, (steps + 1, battles, scenario.agents + scenario.opponents)
     )
     shapes |= {"actions": (steps, battles, scenario.agents)}
-    shapes |= dict.fromkeys(("lengths", "outcomes", "returns"), (battles,))
+    shapes |= dict.fromkeys(PER_BATTLE, (battles,))
     for name, shape in shapes.items():
         if members[name].shape != shape:
             return f"{name} has shape {members[name].shape}; allowed: {shape}"
