@@ -61,23 +61,18 @@ def settings_help() -> str:
     """All names for `--set` with their meanings: the most used, the other settings, the options of each domain."""
     texts, fields = meanings(Settings), declared(Settings)
     lines = ["Another value; may be repeated, and every departure from the paper is recorded. Changed most often:"]
-    for name in (*FIRST, "", *(name for name in fields if name not in FIRST)):
-        if not name:
-            lines.append("Other settings:")
-            continue
-        lines.append(f"• {name} ({fields[name].allowed}): {texts[name]}")
-    for name in config.algorithms():
-        own = own_settings(name)
-        if own:
-            lines.append(f"Settings of {name}:")
-        for field, text in own.values():
-            lines.append(f"• {field.name} ({field.allowed}; default {shown_default(field.default)}): {text}")
+    for title, names in (("", FIRST), ("Other settings:", [name for name in fields if name not in FIRST])):
+        lines += [title] if title else []
+        lines += [f"• {name} ({fields[name].allowed}): {texts[name]}" for name in names]
+    groups = {f"Settings of {name}:": [*own_settings(name).values()] for name in config.algorithms()}
     for domain, kind in OPTIONS.items():
-        texts = meanings(kind)
-        if texts:
-            lines.append(f"Options of {domain} environments:")
-        for name, field in declared(kind).items():
-            lines.append(f"• {name} ({field.allowed}; default {shown_default(field.default)}): {texts[name]}")
+        explained = zip(declared(kind).values(), meanings(kind).values(), strict=True)
+        groups[f"Options of {domain} environments:"] = list(explained)
+    for title, members in groups.items():
+        lines += [title] if members else []
+        lines += [
+            f"• {one.name} ({one.allowed}; default {shown_default(one.default)}): {text}" for one, text in members
+        ]
     return "\n".join(lines)
 
 
@@ -158,13 +153,9 @@ def _elsewhere(run: Path) -> str:
 
 def _saved_in(suite: str, run: Path) -> str:
     """For messages: how to get a run (cell/digest/seed), or those of one cell, that were saved; "" if none were."""
-    from fp3o.runs.layout import RunId
-    from fp3o.workflow import manifest
+    from fp3o.workflow.manifest import listed_runs
 
-    path = manifest.manifest_path(suite)
-    saved = manifest.entries(path.read_bytes() if path.is_file() else b"", path).values()
-    runs = [RunId.of(entry) for entry in saved]
-    cells = sorted({one.cell for one in runs if Path(one.path).is_relative_to(run)})
+    cells = sorted({one.cell for one in listed_runs(suite) if Path(one.path).is_relative_to(run)})
     return f"; it was saved: `fp3o pull {cells[0]}` brings it" if len(cells) == 1 else ""
 
 

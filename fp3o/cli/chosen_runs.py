@@ -41,14 +41,13 @@ def _chosen(text: str, metric: str) -> list[Chosen]:
     from fp3o.runs import records  # imports NumPy
     from fp3o.statistics.scores import CellRuns, Planned, load_run, rule_of
 
-    groups: dict[tuple[str, str], list[Path]] = {}
+    groups: dict[tuple[str, str], list[tuple[Path, layout.RunId]]] = {}
     for folder in _folders(text):
         run = layout.RunId.of(records.read_run(folder / records.RUN))
-        groups.setdefault((run.cell, run.digest), []).append(folder)
+        groups.setdefault((run.cell, run.digest), []).append((folder, run))
     chosen = []
-    for (cell, digest), folders in sorted(groups.items()):
-        ids = [layout.RunId.of(records.read_run(folder / records.RUN)) for folder in folders]
-        runs = [load_run(folder, run, metric) for folder, run in zip(folders, ids, strict=True)]
+    for (cell, digest), members in sorted(groups.items()):
+        runs = [load_run(folder, run, metric) for folder, run in members]
         runs.sort(key=lambda run: run.seed)
         seeds = tuple(run.seed for run in runs)
         if len(set(seeds)) < len(seeds):

@@ -47,11 +47,10 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
             content = loader.construct_document(node) if node is not None else None
         finally:
             loader.dispose()
-    except yaml.YAMLError as error:
-        raise UserError(f"{name}: not valid YAML: {' '.join(str(error).split())[:300]}") from error
     except UserError:
         raise
-    except (ValueError, OverflowError, RecursionError) as error:  # Looks like a number or date and is none.
+    # Also what looks like a number or date and is none.
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise UserError(f"{name}: not valid YAML: {' '.join(str(error).split())[:300]}") from error
     if not isinstance(content, dict):
         raise UserError(f"{name}: expected a mapping at the top")

@@ -32,31 +32,20 @@ def in_dvc(suite: str) -> bool:
 
 def known(suite: str) -> dict[tuple[str, int], set[str]]:
     """By (cell, seed), the digests of the saved runs: from dvc.lock, or if its listing is not here, the manifest."""
-    if not in_dvc(suite):
-        return {}
     digests: dict[tuple[str, int], set[str]] = {}
     runs = locked_runs(suite)
-    for run in _listed_runs(suite) if runs is None else runs:
+    for run in manifest.listed_runs(suite) if runs is None else map(RunId.at, runs):
         digests.setdefault((run.cell, run.seed), set()).add(run.digest)
     return digests
 
 
-def locked_runs(suite: str) -> list[RunId] | None:
-    """The runs that dvc.lock names; None if its listing is in a remote only."""
+def locked_runs(suite: str) -> dict[str, str] | None:
+    """By run (cell/digest/seed), the md5 of the run.json that dvc.lock names; None if its listing is in a remote
+    only."""
+    if not in_dvc(suite):
+        return {}
     with contextlib.chdir(config.repository()):
-        runs = store.saved_runs(suite)
-    return None if runs is None else [RunId.at(run) for run in runs]
-
-
-def _listed_runs(suite: str) -> list[RunId]:
-    """The runs that the manifest names."""
-    path = manifest.manifest_path(suite)
-    runs = []
-    for name, entry in manifest.entries(path.read_bytes() if path.is_file() else b"", path).items():
-        if not set(RunId._fields) <= entry.keys():
-            raise UserError(f"{path} is damaged (run {name}): `git checkout HEAD {path}` restores it")
-        runs.append(RunId.of(entry))
-    return runs
+        return store.saved_runs(suite)
 
 
 def notices(suite: config.Suite) -> list[str]:

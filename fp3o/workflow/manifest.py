@@ -96,6 +96,16 @@ def entries(text: bytes, path: Path) -> dict[str, dict[str, Any]]:
     return runs
 
 
+def listed_runs(suite: str) -> list[RunId]:
+    """The runs that the manifest on disk names."""
+    path = manifest_path(suite)
+    listed = entries(path.read_bytes() if path.is_file() else b"", path)
+    for name, entry in listed.items():
+        if not set(RunId._fields) <= entry.keys():
+            raise UserError(f"{path} is damaged (run {name}): `git checkout HEAD {path}` restores it")
+    return [RunId.of(entry) for entry in listed.values()]
+
+
 def disagreements(suite: config.Suite) -> list[str]:
     """What the manifest on disk says that the planned runs here, and the saved ones that dvc.lock names, do not."""
     path = manifest_path(suite.name)

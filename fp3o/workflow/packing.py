@@ -72,7 +72,7 @@ def _finished(
 ) -> dict[RunId, tuple[Path, list[str]]]:
     """The runs to pack, each with its folder and files; lines about those left out are added to the two lists."""
     root = layout.suite_root(suite.name) / RUNS
-    in_store = {} if saved else _saved(suite.name)
+    in_store = {} if saved else guard.locked_runs(suite.name) or {}
     found: dict[RunId, tuple[Path, list[str]]] = {}
     pulled, foreign = 0, []
     for folder in track(layout.finished_runs(root), "checking runs", "runs"):
@@ -133,14 +133,6 @@ def _seeds(state: Item) -> tuple[int, ...]:
     return config.parse_seeds(state.folder.rpartition("/seeds-")[2])
 
 
-def _saved(suite: str) -> Mapping[str, str]:
-    """By run (cell/digest/seed), the md5 of the saved run.json; empty where nothing is known."""
-    if not guard.in_dvc(suite):
-        return {}
-    with contextlib.chdir(config.repository()):
-        return store.saved_runs(suite) or {}
-
-
 # --- Unpacking -----------------------------------------------------------------------------------------------------
 
 
@@ -187,7 +179,7 @@ def unpack(files: Sequence[Path], own: config.Suite | None = None) -> Outcome:
         taken = {}
         for name in names if own is None else [own.name]:
             suite = own or _suite(name)
-            taken[name] = _Taken(suite, _saved(name))
+            taken[name] = _Taken(suite, guard.locked_runs(name) or {})
         work = [(each, item) for each in opening for item in each.items if item.suite in taken]
         for each, item in track(work, "taking runs", "runs"):
             _take(each, item, taken[item.suite])

@@ -8,7 +8,7 @@ import pytest
 
 from fp3o import cli, config
 from fp3o.errors import UserError
-from fp3o.runs import layout
+from fp3o.runs import layout, store
 from fp3o.workflow import guard, manifest
 
 CELL = "mpe/simple-reference/full/fp3o"
@@ -19,7 +19,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> config.Plan:
     """A clone of a repository with two saved seeds of a cell, nothing pulled."""
     monkeypatch.setattr(layout, "suite_root", lambda name: tmp_path / name)
     monkeypatch.setattr(guard, "in_dvc", lambda name: name == "paper")
-    monkeypatch.setattr(guard, "locked_runs", lambda name: None)
+    monkeypatch.setattr(store, "saved_runs", lambda name: None)
     plan = config.load_suite("paper").run(CELL)[0]
     for suite in ("paper", "smoke"):
         save(suite, plan, plan.digest)
