@@ -33,7 +33,7 @@ rule figure:
 rule film:
     input:
         runs_of_cell,
-        lambda wildcards: code_of("fp3o.render"),
+        code_of("fp3o.render"),
     output:
         f"{ROOT}/films/{{cell}}.webp",
     log:
