@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -69,10 +70,11 @@ def join(parts: Sequence[Recording]) -> Recording:
     def no_action(array: Array, more: int) -> Array:
         return np.concatenate([array, np.full((more, *array.shape[1:]), -1, array.dtype)])
 
+    numbers: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in parts]) for name in PER_BATTLE}
     return parts[0]._replace(
         units=UnitStates(*(together(arrays, last_row) for arrays in zip(*(part.units for part in parts), strict=True))),
         actions=together([part.actions for part in parts], no_action),
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in PER_BATTLE},
+        **numbers,
     )
 
 
