@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fp3o import config
-from fp3o.report.results_page import BLOCK, PAGES, written
+from fp3o.report.results_page import BLOCK, PAGES, STATISTICS, written
 from fp3o.statistics.intervals import Summary, welch
 from fp3o.statistics.published import scores
 
@@ -109,7 +109,7 @@ def test_pages_are_what_the_tables_say() -> None:
 
 def copied(to: Path) -> Path:
     """What pages are made of, to be changed."""
-    for name in (*PAGES, "docs/results.md"):
+    for name in (*PAGES, STATISTICS, "docs/results.md"):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, to / name)
     for folder in ("docs/templates", "docs/evidence", "results"):
