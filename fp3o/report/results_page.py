@@ -311,6 +311,12 @@ class Results:
                         rows.append([name, number(cells["fp3o"]["score"], digits), scores])
         return markdown(["", "FP3O", "variants and other algorithms"], rows)
 
+    def curve(self, suite: str, cell: str) -> list[float]:
+        """A cell's scores over training."""
+        row, _, label = cell.rpartition("/")
+        with (self.root / f"results/{suite}/curves/{row.replace('/', '_')}.csv").open(newline="") as file:
+            return [float(line["score"]) for line in csv.DictReader(file) if line["algorithm"] == label]
+
     def coverage(self, of_the_mean: bool = False) -> str:
         """How often intervals contain what they are about; more than two points from 95 % in bold. of_the_mean: other
         intervals of a mean, which are not used."""
