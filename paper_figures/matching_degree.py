@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fp3o.config import SHARINGS, Cell
-from fp3o.statistics.intervals import mean_interval
+from fp3o.statistics.intervals import share_interval
 from fp3o.statistics.matching import matching
 from fp3o.statistics.published import task_title
 from paper_figures.drawing import SMALL, SOFT, WIDTH, Request, empty, joint_legend, save
@@ -51,9 +51,9 @@ def draw(request: Request) -> None:
                     color=SOFT,
                 )
                 continue
-            degrees = [100 * one.degree for one in seeds]
-            share, (low, high, _) = float(np.mean(degrees)), mean_interval(degrees)
-            low, high = (max(low, 0.0), min(high, 100.0)) if len(seeds) > 1 else (share, share)
+            degrees, iterations = [one.degree for one in seeds], sum(one.total for one in seeds)
+            share, interval = 100 * float(np.mean(degrees)), share_interval(degrees, iterations)
+            low, high = (100 * interval.low, 100 * interval.high) if len(seeds) > 1 else (share, share)
             constant = 100 * float(np.mean([one.constant for one in seeds]))
             kappa = float(np.mean([one.kappa for one in seeds]))
             lowest = min(lowest, low, constant)

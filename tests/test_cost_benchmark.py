@@ -12,6 +12,7 @@ from benchmarks.speed import cost as benchmark
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.workflow import cost
+from fp3o.workflow.manifest import write_json
 
 SUITE = """title: Two cells
 seeds: 0
@@ -39,11 +40,9 @@ def test_all_cells_are_in_every_round(suite: config.Suite) -> None:
     alone = {"rollout_s": [9.0], "update_s": [9.0], "evaluation_s": [0.5], "host": "another", "memory_mib": 7.0}
     for cell in found["cells"]:
         plan = config.resolve(config.Cell.parse(cell), suite=suite)
-        cost.write_json(
-            cost.measurement_path(suite.name, plan), alone | dict.fromkeys(("peak_gpu_mib", "process_gpu_mib"))
-        )
+        write_json(cost.measurement_path(suite.name, plan), alone | dict.fromkeys(("peak_gpu_mib", "process_gpu_mib")))
     found["cells"]["matrix/two-step/full/fp3o"]["digest"] = "older"
-    cost.write_json(path, found)
+    write_json(path, found)
     mappo, fp3o = csv.DictReader(cost.table(suite).splitlines())
     assert (mappo["interleaved"], mappo["memory_mib"], mappo["host"]) == ("yes", "7.0", found["host"])
     assert len(mappo["update_s"].split()) == 3

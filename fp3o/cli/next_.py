@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Annotated
 
 from tyro.conf import arg
@@ -49,13 +50,27 @@ def next_(
         print(f"{step.minutes:8.1f} min  {', '.join(step.cells)}")
         print(f"              {step.gain:.3f} claims expected: {'; '.join(f'{n} {texts[n]}' for n in step.claims)}")
     if steps:
-        cells = [f"results/{chosen.name}/cells/{cell}.json" for step in steps for cell in step.cells]
+        cells = [cell for step in steps for cell in step.cells]
         total, gain = sum(step.minutes for step in steps), sum(step.gain for step in steps)
         print(f"{len(cells)} cells, {total:.0f} minutes, {gain:.2f} claims expected to be decided:")
-        print(shlex.join(["snakemake", *cells, *([] if suite == "paper" else ["--config", f"suite={suite}"])]))
+        print(_command(suite, cells))
     else:
         print("No group of missing cells that a claim compares fits.")
-    for name, (seeds, extra) in next_runs.more_seeds(judged, cost).items():
-        time = "not timed" if extra is None else f"some {extra:.0f} minutes more"
-        print(f"{name}: all runs are there; {seeds} seeds per cell would decide it, {time}")
+    for name, more in next_runs.more_seeds(judged, cost).items():
+        time = "not timed" if more.minutes is None else f"some {more.minutes:.0f} minutes more"
+        print(f"{name}: all runs are there; {more.seeds} seeds per cell would decide it, {time}:")
+        for source in gathered.at_full_budget(data):
+            planned = {plan.cell.id: plan.digest for plan, _ in source.suite.runs()}
+            cells = [cell for cell in more.cells if planned.get(cell) == judged.cells[cell].planned.digest]
+            if cells:
+                table = f"{{kind: table, seeds: 0-{more.seeds - 1}, cells: [{', '.join(cells)}]}}"
+                print(f"    with artefacts: {{more-seeds: {table}}} in {source.suite.file.name},")
+                print(f"    {_command(source.suite.name, cells)}")
+    print("Continuing runs of a tenth of the steps would save a tenth of the minutes at most; no such plan is made.")
     return 0
+
+
+def _command(suite: str, cells: Sequence[str]) -> str:
+    """That trains what is missing of these cells."""
+    targets = [f"results/{suite}/cells/{cell}.json" for cell in cells]
+    return shlex.join(["snakemake", *targets, *([] if suite == "paper" else ["--config", f"suite={suite}"])])

@@ -29,6 +29,8 @@ from fp3o.statistics.suites import read_csv
 BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 PAGES = ("README.md", "docs/index.md", "docs/deviations.md")
 """With marked blocks; docs/results.md is written as a whole."""
+STATISTICS = "docs/statistics.md"
+"""With a block on intervals, and no results."""
 MINUS = re.compile(r"(?<=[\s\[(])-(?=\d)")
 """A hyphen that stands for one, in evidence of claims."""
 MAIN = ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")
@@ -306,6 +308,29 @@ class Results:
                         rows.append([name, number(cells["fp3o"]["score"], digits), scores])
         return markdown(["", "FP3O", "variants and other algorithms"], rows)
 
+    def curve(self, suite: str, cell: str) -> list[float]:
+        """A cell's scores over training."""
+        row, _, label = cell.rpartition("/")
+        with (self.root / f"results/{suite}/curves/{row.replace('/', '_')}.csv").open(newline="") as file:
+            return [float(line["score"]) for line in csv.DictReader(file) if line["algorithm"] == label]
+
+    def coverage(self, of_the_mean: bool = False) -> str:
+        """How often intervals contain what they are about; more than two points from 95 % in bold. of_the_mean: other
+        intervals of a mean, which are not used."""
+        with (self.root / "docs/evidence/coverage.csv").open(newline="") as file:
+            lines = [row for row in csv.DictReader(file) if (row["interval"] == "alternative") == of_the_mean]
+        rows = []
+        for names in dict.fromkeys((row["interval"], row["method"]) for row in lines):
+            found = [(row["seeds"], float(row["covers"])) for row in lines if (row["interval"], row["method"]) == names]
+            columns = []
+            for kind in ("normal", "skewed", "wins"):
+                values = sorted({round(value) for seeds, value in found if seeds.startswith(kind)})
+                text = " to ".join(map(str, dict.fromkeys((values[0], values[-1])))) if values else "–"
+                columns.append(f"**{text}**" if any(abs(value - 95) > 2 for value in values) else text)
+            rows.append([*names[of_the_mean:], *columns])
+        header = ["Interval", "Method", "normal", "skewed", "win rates"]
+        return markdown(header[of_the_mean:], rows)
+
     def policies_lost(self, revision: str, task: str) -> tuple[int, int]:
         """Of how many policies win more than 5 points less when enemies that look on are made to help, and of all."""
         measured = read_csv(self.root / "docs/evidence/smac-unaided.csv")
@@ -351,7 +376,7 @@ def written(root: Path) -> dict[Path, str]:
         return MINUS.sub("−", templates.get_template(name).render())
 
     pages = {root / "docs/results.md": rendered("results.md.j2")}
-    for name in PAGES:
+    for name in (*PAGES, STATISTICS):
         text = (root / name).read_text()
         pages[root / name] = BLOCK.sub(lambda found: found[1] + rendered(f"blocks/{found[2]}.md.j2") + found[4], text)
     return pages

@@ -16,9 +16,11 @@ class Sources(NamedTuple):
     """Suites at the full budget, for tasks that the suite has no run of."""
     tenth: tuple[str, ...] = ()
     """Suites at a tenth of the budget."""
+    variants: tuple[str, ...] = ()
+    """Suites with some of the cells under variants of the environment."""
 
 
-SOURCES = {"paper": Sources(("smac-revision-2",), ("preview", "smac-revision-2-preview"))}
+SOURCES = {"paper": Sources(("smac-revision-2",), ("preview", "smac-revision-2-preview"), ("smac-variants",))}
 
 
 def sources_of(suite: Suite) -> Sources:
@@ -31,6 +33,6 @@ def existing_runs(suite: Suite) -> list[Path]:
     found = sources_of(suite)
     return [
         path
-        for name in (*found.also, *found.tenth)
+        for name in (*found.also, *found.tenth, *found.variants)
         for path in sorted((layout.suite_root(name) / "runs").glob(f"*/*/*/*/*/seed-*/{records.RUN}"))
     ]

@@ -32,7 +32,7 @@ from fp3o.statistics.findings import (
     scores_of,
     together,
 )
-from fp3o.statistics.intervals import mean_interval, share_difference, summarise, wilson
+from fp3o.statistics.intervals import share_difference, share_interval, summarise, wilson
 from fp3o.statistics.matching import matching_by_sharing, matching_by_task, matching_rises
 from fp3o.statistics.scores import Run
 from fp3o.statistics.spread import spread_ratio
@@ -122,19 +122,20 @@ def divergence_is_excessive(data: SuiteRuns) -> Finding:
     """Whether HAPPO's KL after its last turn is typically past the paper's innermost circle, and larger than FP3O's
     after its second step. Seeds are the units, with the median of their iterations."""
     medians: dict[str, list[float]] = {}
-    beyond = []
+    beyond, iterations = [], 0
     for label in ("happo", "fp3o"):
         cell = cell_at(data, f"smac/3s5z/full/{label}")
         last = [list(turn_divergence(run).values())[-1:] for run in (cell.runs if cell else ())]
         medians[label] = [float(np.median(values)) for turns in last for values in turns]
         if label == "happo":
             beyond = [float(np.mean(np.array(values) > RING)) for turns in last for values in turns]
+            iterations = sum(len(values) for turns in last for values in turns)
     done = sum(len(values) > 1 for values in medians.values())
     if done < 2:
         return Finding("not run", "", done, 2)
     ours, theirs = (float(np.median(medians[label])) for label in ("happo", "fp3o"))
     _, _, p_for, p_against = about_zero([math.log(max(value, 1e-12) / RING) for value in medians["happo"]])
-    share = mean_interval(beyond)
+    share = share_interval(beyond, iterations)
     text = f"HAPPO's last turn passes {RING} in {np.mean(beyond):.2%} of iterations"
     typical = finding_of(
         text, 1, 1, Effect("share past the circle", float(np.mean(beyond)), *share[:2]), p_for, p_against

@@ -101,7 +101,8 @@ def read(path: Path) -> list[Cost]:
         Cost(
             row["cell"],
             row["interleaved"] == YES_NO[True],
-            *(tuple(map(float, row[name].split())) for name in SECONDS),
+            rollouts=tuple(map(float, row["rollout_s"].split())),
+            updates=tuple(map(float, row["update_s"].split())),
             evaluation=float(row["evaluation_s"]),
             allocated_mib=optional(row["peak_gpu_mib"]),
             process_mib=optional(row["process_gpu_mib"]),
@@ -134,14 +135,17 @@ def compare(cost: Cost, other: Cost, rollout: float) -> Times:
     """Rollouts of a task are the same work. Timed in processes of their own, both cells get the same rollout, the mean
     of the task's: what processes differ by there is the machine's."""
     paired = cost is other or (cost.interleaved and other.interleaved)
-    rollouts = [np.array(one.rollouts) if paired else np.full(len(one.updates), rollout) for one in (cost, other)]
-    totals = [(one.updates + part).tolist() for one, part in zip((cost, other), rollouts, strict=True)]
-    return Times(ratio(cost.updates, other.updates, paired), ratio(*totals, paired))
+
+    def totals(one: Cost) -> list[float]:
+        return [float(total) for total in np.add(one.updates, one.rollouts if paired else rollout)]
+
+    return Times(ratio(cost.updates, other.updates, paired), ratio(totals(cost), totals(other), paired))
 
 
 def times(costs: Sequence[Cost], reference: str = REFERENCE) -> dict[str, Times]:
     """By cell, where the cost of the row's MAPPO (or another algorithm) is known."""
-    known, rollouts = {cost.cell: cost for cost in costs}, {}
+    known = {cost.cell: cost for cost in costs}
+    rollouts: dict[str, list[float]] = {}
     for cost in costs:
         rollouts.setdefault(Cell.of(cost.cell).task, []).append(cost.rollout)
     return {

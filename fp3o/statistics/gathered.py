@@ -7,12 +7,13 @@ updates are those of another algorithm; it is marked as derived, and nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fp3o import config
 from fp3o.config import Cell
 from fp3o.statistics.claim_sources import sources_of
+from fp3o.statistics.orders import in_variants
 from fp3o.statistics.scores import CellRuns
 from fp3o.statistics.suites import SuiteRuns
 
@@ -30,7 +31,12 @@ def _named(data: SuiteRuns, key: str) -> list[SuiteRuns]:
 
 def whole(data: SuiteRuns) -> SuiteRuns:
     """The suite's runs, and those of other suites at the full budget on tasks that it has no run of."""
-    return _joined(data, [data, *_named(data, "also")], lambda source, cell: source.cells[cell])
+    return _joined(data, at_full_budget(data), lambda source, cell: source.cells[cell])
+
+
+def at_full_budget(data: SuiteRuns) -> list[SuiteRuns]:
+    """The suites that `whole` takes runs from."""
+    return [data, *_named(data, "also")]
 
 
 def tenth(data: SuiteRuns, other_engine: bool = False) -> SuiteRuns | None:
@@ -41,10 +47,26 @@ def tenth(data: SuiteRuns, other_engine: bool = False) -> SuiteRuns | None:
     suites = _named(data, "tenth")
     if not suites:
         return None
-    full = [data, *_named(data, "also")]
+    full = at_full_budget(data)
 
     ordered = list(reversed(suites)) if other_engine else suites
     return _joined(suites[0], ordered, lambda source, cell: _own_or_derived(source, full, cell))
+
+
+def variants(data: SuiteRuns) -> dict[str, SuiteRuns]:
+    """By suite and variant of the environment: the cells that were run there, at that suite's budget, and no others."""
+    found = {}
+    for other in _named(data, "variants"):
+        for name, cells in in_variants(other).items():
+
+            def find(cell: str, other: SuiteRuns = other, cells: Mapping[str, str] = cells) -> CellRuns:
+                ours = data.cells[cell]
+                runs = other.cells[cells[cell]].runs if cell in cells else ()
+                changed = replace(ours, runs=runs)
+                return replace(changed, allowed=tuple(change.name for change in changed.deviations))
+
+            found[f"{other.suite.name}: {name}"] = data.seen(find)[0]
+    return found
 
 
 def _own_or_derived(source: SuiteRuns, full: Sequence[SuiteRuns], cell: str) -> CellRuns:
@@ -56,7 +78,7 @@ def _own_or_derived(source: SuiteRuns, full: Sequence[SuiteRuns], cell: str) -> 
 
 def derived_cells(data: SuiteRuns) -> dict[str, dict[str, str]]:
     """By suite of a tenth and cell, what a cell without runs of its own is derived from."""
-    full = [data, *_named(data, "also")]
+    full = at_full_budget(data)
     found = {}
     for source in _named(data, "tenth"):
         missing = [cell for cell in source.cells if not source.has_runs(f"{cell}/")]

@@ -9,7 +9,7 @@ of normal deviates to pass a threshold. Cells are chosen one group after the oth
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -175,10 +175,21 @@ def decided(data: SuiteRuns) -> int:
     return sum(finding.verdict in DECIDED for _, finding in ledger(data))
 
 
-def more_seeds(data: SuiteRuns, minutes_of: Callable[[str], float | None]) -> Mapping[str, tuple[int, float | None]]:
-    """Of claims all of whose comparisons were run and that stay open: the seeds per cell that would decide it, and the
-    minutes for those that are missing; None where a cell's cost is not known."""
-    found: dict[str, tuple[int, float | None]] = {}
+@dataclass(frozen=True)
+class MoreSeeds:
+    """What would decide a claim all of whose comparisons were run."""
+
+    seeds: int
+    """Per cell."""
+    minutes: float | None
+    """For those that are missing; None where a cell's cost is not known."""
+    cells: tuple[str, ...]
+    """That have fewer."""
+
+
+def more_seeds(data: SuiteRuns, minutes_of: Callable[[str], float | None]) -> dict[str, MoreSeeds]:
+    """By claim that stays open though all its comparisons were run."""
+    found: dict[str, MoreSeeds] = {}
     for claim, finding in ledger(data):
         _, rows = rows_of(claim, data)
         cells = sorted(frozenset().union(*rows)) if rows else []
@@ -186,5 +197,7 @@ def more_seeds(data: SuiteRuns, minutes_of: Callable[[str], float | None]) -> Ma
         if finding.verdict == "undecided" and run and finding.seeds:
             costs = [(minutes_of(cell), len(data.cells[cell].runs)) for cell in cells]
             extra = sum((cost or 0.0) * max(0, finding.seeds - n) / n for cost, n in costs)
-            found[claim.name] = (finding.seeds, extra if all(cost is not None for cost, _ in costs) else None)
+            few = tuple(cell for cell in cells if len(data.cells[cell].runs) < finding.seeds)
+            minutes = extra if all(cost is not None for cost, _ in costs) else None
+            found[claim.name] = MoreSeeds(finding.seeds, minutes, few)
     return found

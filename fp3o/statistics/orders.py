@@ -103,18 +103,37 @@ def variants_of(suite: Suite, cells: Sequence[Cell]) -> dict[Cell, str]:
 def comparisons(data: SuiteRuns, artefact: Artefact) -> list[Comparison]:
     """Every pair of algorithms of every row, the first-named algorithm first. A variant that changes nothing on a task
     (its runs are those of the environment as it is, byte by byte) is left out."""
-    variants = variants_of(data.suite, artefact.cells)
-    groups: dict[Row, dict[tuple[str, str], dict[str, Cell]]] = {}
-    for cell, variant in variants.items():
-        key = (cell.algorithm, str(data.suite.run(cell.id)[0].configuration()["settings"]))
-        groups.setdefault(cell.row, {}).setdefault(key, {})[variant] = cell
     found = []
-    for row, algorithms in groups.items():
-        for first, second in combinations(algorithms.values(), 2):
+    for row, algorithms in _by_algorithm(data, artefact).items():
+        for first, second in combinations(algorithms, 2):
             labels = (_label(first), _label(second))
-            both = [name for name in first if name in second and not _changes_nothing(data, first, name)]
+            both = [name for name in first if name in second]
             orders = {name: _order(data, first[name], second[name]) for name in both}
             found.append(Comparison(row, labels, {name: order for name, order in orders.items() if order}))
+    return found
+
+
+def _by_algorithm(data: SuiteRuns, artefact: Artefact) -> dict[Row, list[dict[str, Cell]]]:
+    """Of every row its algorithms: their cells by variant."""
+    groups: dict[Row, dict[tuple[str, str], dict[str, Cell]]] = {}
+    for cell, variant in variants_of(data.suite, artefact.cells).items():
+        key = (cell.algorithm, str(data.suite.run(cell.id)[0].configuration()["settings"]))
+        groups.setdefault(cell.row, {}).setdefault(key, {})[variant] = cell
+    return {
+        row: [{v: one for v, one in cells.items() if not _changes_nothing(data, cells, v)} for cells in found.values()]
+        for row, found in groups.items()
+    }
+
+
+def in_variants(data: SuiteRuns) -> dict[str, dict[str, str]]:
+    """By variant: cells of the environment as it is, and the same there."""
+    found: dict[str, dict[str, str]] = {}
+    for artefact in data.suite.artefacts:
+        if artefact.kind == "orders":
+            for cells in (one for algorithms in _by_algorithm(data, artefact).values() for one in algorithms):
+                for variant, cell in cells.items():
+                    if AS_IT_IS in cells:
+                        found.setdefault(variant, {})[cells[AS_IT_IS].id] = cell.id
     return found
 
 

@@ -13,10 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from fp3o.config import suite_names
 from fp3o.errors import as_command
 from fp3o.statistics import gathered
 from fp3o.statistics.choices import Choices
 from fp3o.statistics.claims import ledger
+from fp3o.statistics.orders import AS_IT_IS, in_variants
 from fp3o.statistics.scores import CellRuns
 from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, read_csv, write
 from fp3o.statistics.tables.build import judged_entries
@@ -125,6 +127,14 @@ def robustness(data: SuiteRuns) -> list[Robustness]:
             if early is not None:
                 found = _claims(early)
                 verdicts[name] = {key: verdict for key, verdict in found.items() if verdict != "not run"}
+        for name, cells in gathered.variants(data).items():
+            found = _claims(cells)
+            verdicts[name] = {key: verdict for key, verdict in found.items() if verdict != "not run"}
+    against = {key[1]: verdict for key, verdict in usual.items() if key[0] == "baseline"}
+    for name, there in in_variants(data).items():
+        if name != AS_IT_IS:
+            keys = [key for key in usual if key[0] == "baseline" and there.get(key[1]) in against]
+            verdicts[f"engine: {name}"] = {key: against[there[key[1]]] for key in keys}
     rows = []
     for key, verdict in usual.items():
         others = {name: found[key] for name, found in verdicts.items() if key in found}
@@ -150,12 +160,14 @@ def notes(rows: Sequence[Robustness]) -> list[str]:
     """Under the table."""
     decided = [row for row in rows if row.usual not in ("undecided", "floor", "not comparable")]
     steady = [row for row in decided if row.share == 1]
-    return [
+    found = [
         f"{len(rows)} verdicts, {len(decided)} of them decided; {len(steady)} of these hold under every choice.",
         "One choice is changed at a time: the score of a run, the statistic over seeds, the test, the margin, the "
         "family of comparisons, the budget and the engine where such runs exist, and each seed left out.",
         "An undecided verdict that a choice decides is listed too: it shows what would have to be believed.",
     ]
+    others = {choice.partition(": ")[0] for row in rows for choice in row.others} & set(suite_names())
+    return [*found, *(f"{name}: judged by the cells of that suite alone, at its budget." for name in sorted(others))]
 
 
 def to_csv(rows: Sequence[Robustness]) -> str:

@@ -93,6 +93,31 @@ def test_what_the_command_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert any("C16 FP3O's lead survives MAPPO with as many updates" in line for line in lines)
 
 
+def test_more_seeds_come_with_their_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_run: Any, capsys: Any
+) -> None:
+    """Of a claim that all runs leave open: C35, on MPE."""
+    monkeypatch.setattr(layout, "suite_root", lambda name: tmp_path / "results" / name)
+    scores = random.Random(0)
+    for task in ("simple-reference", "simple-speaker-listener"):
+        for sharing in ("full", "none"):
+            for label, more in (("fp3o", 0.3), ("mappo-30-epochs", 0.0)):
+                for seed in range(5):
+                    score = scores.gauss(-9.0 + more, 0.6)
+                    write_run(tmp_path / "results/paper/runs", f"mpe/{task}/{sharing}/{label}", seed, score)
+    assert call("next", "--minutes", "1", "--device", "cpu") == 0
+    lines = capsys.readouterr().out.splitlines()
+    (place,) = (k for k, line in enumerate(lines) if line.startswith("C35: all runs are there; "))
+    seeds = int(lines[place].split()[5])
+    assert seeds > 5
+    added = lines[place + 1].removeprefix("    with artefacts: ").removesuffix(" in paper.yaml,")
+    (tmp_path / "more.yaml").write_text(f"title: More seeds\nextends: paper\nartefacts: {added}\n")
+    _, planned = config.load_suite(str(tmp_path / "more.yaml")).run("mpe/simple-reference/full/fp3o")
+    assert planned == tuple(range(seeds))
+    assert lines[place + 2].startswith("    snakemake results/paper/cells/mpe/simple-reference/full/fp3o.json ")
+    assert lines[place + 2].count("mappo-30-epochs.json") == 4
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

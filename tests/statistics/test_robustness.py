@@ -11,7 +11,7 @@ import pytest
 
 from fp3o import config
 from fp3o.cli import main as fp3o
-from fp3o.statistics import robustness
+from fp3o.statistics import gathered, robustness
 from fp3o.statistics.choices import Choices
 from fp3o.statistics.suites import SuiteRuns
 
@@ -87,3 +87,32 @@ def test_the_command_and_the_files(
         "| baseline | matrix/climbing/full/ippo | against mappo | better | 16 of 16 | – |"
         in (tmp_path / "robustness.md").read_text()
     )
+
+
+def test_variants_of_the_engine_are_choices(tmp_path: Path, write_run: Any) -> None:
+    """In the suite that has them, for each cell; for claims of the paper, by that suite's cells alone."""
+    roots = {name: tmp_path / name / "runs" for name in ("paper", "smac-variants")}
+    ahead = {"fp3o": 90.0, "happo": 40.0, "mappo": 45.0, "ippo": 30.0, "mappo-10-epochs": 20.0}
+    for suite, ending in (("paper", ""), ("smac-variants", ""), ("smac-variants", "-help_radius-2")):
+        for label, score in ahead.items():
+            if suite == "paper" and label == "mappo-10-epochs":
+                continue
+            level = score if not ending else 100 - score
+            for seed in range(5):
+                for task in ("3s5z", "5m_vs_6m"):
+                    write_run(roots[suite], f"smac/{task}/full/{label}{ending}", seed, level + seed, suite=suite)
+    data = {name: SuiteRuns(config.load_suite(name), root) for name, root in roots.items()}
+    rows = {row.name: row for row in robustness.robustness(data["smac-variants"])}
+    cell = rows["smac/3s5z/full/mappo"]
+    assert (cell.usual, cell.others["engine: help_radius 2"]) == ("worse", "better")
+    assert not any(choice.startswith("engine") for choice in rows["smac/3s5z/full/mappo-help_radius-2"].others)
+    there = gathered.variants(data["paper"])
+    assert set(there) >= {"smac-variants: as it is", "smac-variants: help_radius 2"}
+    scores = [
+        there[f"smac-variants: {name}"].cells["smac/3s5z/full/fp3o"].scores() for name in ("as it is", "help_radius 2")
+    ]
+    assert scores[0][0] > 80 > 20 > scores[1][0]
+    assert not there["smac-variants: as it is"].cells["smac/6h_vs_8z/full/fp3o"].runs
+    (claim,) = (row for row in robustness.robustness(data["paper"]) if row.name == "C2")
+    found = [claim.others[f"smac-variants: {name}"] for name in ("as it is", "help_radius 2")]
+    assert found == ["supported", "contradicted"]
