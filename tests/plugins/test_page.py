@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "plugins.md").read_text()
 @pytest.mark.parametrize(
     ("page", "name"),
     [
-        *(("plugins", name) for name in ("shy.py", "penalty.py", "agree.py", "shy.yaml")),
+        *(("plugins", name) for name in ("shy.py", "penalty.py", "agree.py", "fairness.py", "shy.yaml")),
         *(("networks", name) for name in ("pixels.py", "spot.py", "entities.py")),
     ],
 )
