@@ -120,6 +120,8 @@ def _words(paired: Paired | None, digits: int) -> str:
     """`+0.3 [0.1, 0.5] against the first: better`."""
     if paired is None:
         return "no seed in common with the first: not compared"
+    if paired.difference == paired.low == paired.high == 0:
+        return "every seed equal to the first's"
     interval = f" [{paired.low:.{digits}f}, {paired.high:.{digits}f}]" if paired.n > 1 else ""
     few = f" ({paired.n} of at least 3 seeds)" if paired.n < 3 else ""
     verdict = "undecided: both at the floor" if paired.verdict == "floor" else paired.verdict

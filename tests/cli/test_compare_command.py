@@ -126,6 +126,7 @@ def test_a_page(call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert shown in page
     assert "a<b" not in page
     _, text = call("compare", "usual", "usual", "--html", "page.html")
+    assert text.splitlines()[2].endswith("(n = 3); every seed equal to the first's")
     assert '<p class="muted">None.</p>' in (folder / "page.html").read_text()
     monkeypatch.setattr(plotting, "find_spec", lambda name: None)
     code, text = call("compare", "usual", "a<b", "--html", "page.html")
