@@ -3,23 +3,16 @@ the paper's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
 from fp3o.config import Cell
-from fp3o.statistics.cost import Cost, cells_of, ratios, read
+from fp3o.statistics.cost import Cost, cells_of, ratios, read, times
 from fp3o.statistics.published import cell_title
 from paper_figures.drawing import SMALL, SOFT, WIDTH, Request, save
 
 PARTS = (("rollout", "#0072B2", ""), ("update", "#E69F00", "////"), ("evaluation", "#BBBBBB", "...."))
-# Title, the paper's table, and what of ours is compared with it.
-RATIOS: tuple[tuple[str, str, Callable[[Cost], float]], ...] = (
-    ("time (MAPPO = 1)", "wallclock", lambda cost: cost.seconds.value),
-    ("memory (MAPPO = 1)", "memory", lambda cost: cost.memory),
-)
 
 
 def draw(request: Request) -> None:
@@ -32,8 +25,14 @@ def draw(request: Request) -> None:
         1, 3, figsize=size, sharey=True, layout="constrained", width_ratios=(1.2 if costs else 0.4, 1, 1)
     )
     _bars(left, costs, places)
-    for axes, (title, table, measure) in zip(others, RATIOS, strict=True):
-        for row in ratios(cells, {cell: measure(cost) for cell, cost in costs.items()}, table):
+    seconds = {cell: cost.seconds.value for cell, cost in costs.items()}
+    relative = {cell: one.iteration.value for cell, one in times(list(costs.values())).items()}
+    compared = {
+        "time (MAPPO = 1)": ratios(cells, seconds, "wallclock", relative),
+        "memory (MAPPO = 1)": ratios(cells, {cell: cost.memory for cell, cost in costs.items()}, "memory"),
+    }
+    for axes, (title, rows) in zip(others, compared.items(), strict=True):
+        for row in rows:
             if row.published_ratio is not None:
                 axes.plot(row.published_ratio, places[row.cell], "D", color="black", markersize=4, fillstyle="none")
             if row.ours_ratio is not None:
@@ -49,10 +48,10 @@ def draw(request: Request) -> None:
     handles |= {"ours": ours, "paper": theirs}
     figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncol=len(handles))
     columns = ("rollout", "update", "evaluation", "memory")
-    rows = [(c.cell, *(f"{getattr(c, name):.6g}" for name in columns), c.host) for c in costs.values()]
+    lines = [(c.cell, *(f"{getattr(c, name):.6g}" for name in columns), c.host) for c in costs.values()]
     header = ("cell", "rollout_s", "update_s", "evaluation_s", "memory_mib", "host")
     note = "one seed alone; ratios of time without evaluation; memory of the process, on a GPU where there is one"
-    save(figure, request.out, header, rows, note=note)
+    save(figure, request.out, header, lines, note=note)
 
 
 def _bars(axes: Axes, costs: dict[str, Cost], places: dict[str, int]) -> None:

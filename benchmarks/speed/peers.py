@@ -1,9 +1,13 @@
-"""How does an iteration compare with BenchMARL's on the same task? One JSON line (`make peers`).
+"""How does an iteration compare with BenchMARL's and JaxMARL's at the same sizes? One JSON line per row (`make peers`).
 
-MAPPO with MLPs (64, 64) on simple reference: 128 environments × 25 steps, 15 epochs of one minibatch, one seed, one
-thread, no evaluation. Processor time, the best of several iterations after the first, both in one run. BenchMARL has an
-environment of its own (peers.txt), because it needs older packages than we do. The work asked for is the same, not how
-it is done: BenchMARL steps PettingZoo's environments one after the other, our engine steps ours together.
+On a CPU: processor seconds, one core. On a GPU (`--device cuda`): seconds by the clock. No evaluations; ours and theirs
+one after the other in one run; time to compile apart. Each peer has an environment of its own (peers.txt), as they need
+other packages than we do. What is asked for is the same, not how it is done: BenchMARL steps PettingZoo's environments
+one after the other, JaxMARL's games are programs of its own (SMAX is another game than SMAC, with simpler enemies), and
+its networks have no layer or value normalisation. `plain`, on a CPU: ours without
+them, for this comparison alone.
+
+  python benchmarks/speed/peers.py --benchmarl PYTHON --jaxmarl PYTHON CHECKOUT
 """
 
 from __future__ import annotations
@@ -16,90 +20,169 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import torch
+
 import fp3o
 from fp3o.fields import Scalar
+from fp3o.networks import trunk
 
-ENVIRONMENTS, STEPS, EPOCHS, HIDDEN = 128, 25, 15, 64
-ITERATIONS = 6
-TARGET = 10.0  # times as much processor time as ours, at least
+HERE = Path(__file__).parent
+SEEDS = (1, 5)
+WARM_UP = 3  # iterations, besides the first
+
+
+@dataclass(frozen=True)
+class Work:
+    """The sizes of one row of the comparison."""
+
+    cell: str
+    environments: int
+    steps: int
+    epochs: int
+    minibatches: int
+    hidden: int
+    recurrent: bool
+    iterations: dict[str, int]
+    """By device: so many are timed."""
+
+    @property
+    def settings(self) -> dict[str, Scalar]:
+        sizes: dict[str, Scalar] = {
+            "recurrent": self.recurrent,
+            "chunk_length": self.steps,  # JaxMARL's GRUs learn from whole rollouts
+            "hidden_size": self.hidden,
+            "rollout_threads": self.environments,
+            "rollout_length": self.steps,
+            "epochs": self.epochs,
+            "minibatches": self.minibatches,
+            "evaluation_interval": 100_000,
+            "final_episodes": 1,
+        }
+        return sizes | ({"flavour": "mpe2"} if self.cell.startswith("mpe/") else {})
+
+
+WORKS = {
+    "mpe-mlp": Work("mpe/simple-reference/full/ippo", 128, 25, 15, 1, 64, False, {"cpu": 5, "cuda": 100}),
+    "mpe-gru": Work("mpe/simple-reference/full/mappo", 128, 25, 15, 1, 64, True, {"cpu": 3, "cuda": 100}),
+    # JaxMARL's own sizes for SMAX; its script has 128 units written into it.
+    "battle": Work("smac/3s5z/full/mappo", 128, 128, 4, 4, 128, True, {"cpu": 1, "cuda": 15}),
+}
 
 
 class Watch(fp3o.Callback):
-    """Processor seconds of every iteration after the first."""
+    """When each iteration ended, by the clock and in processor time."""
 
     def __init__(self) -> None:
-        self.seconds: list[float] = []
-        self._last = 0.0
+        self.times: list[tuple[float, float]] = []
 
     def advance(self, env_steps: int) -> None:
-        now = time.process_time()
-        if self._last:
-            self.seconds.append(now - self._last)
-        self._last = now
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self.times.append((time.perf_counter(), time.process_time()))
 
 
-def ours() -> float:
-    settings: dict[str, Scalar] = {
-        "flavour": "mpe2",
-        "recurrent": False,
-        "hidden_size": HIDDEN,
-        "rollout_threads": ENVIRONMENTS,
-        "rollout_length": STEPS,
-        "epochs": EPOCHS,
-        "minibatches": 1,
-        "total_steps": ITERATIONS * ENVIRONMENTS * STEPS,
-        "evaluation_interval": 1000,
-        "final_episodes": 1,
-    }
-    watch = Watch()
+def ours(work: Work, seeds: int, device: str, plain: bool) -> dict[str, float]:
+    iterations, repeats, watch = work.iterations[device], 3, Watch()
+    per_iteration = work.environments * work.steps
+    total = (1 + WARM_UP + repeats * iterations) * per_iteration
+    settings = work.settings | {"total_steps": total} | ({"value_normalisation": False} if plain else {})
+    standardised = trunk.standardised
+    if plain:
+        trunk.standardised = lambda x: x
+    before = time.perf_counter()
+    path = "eager" if device == "cpu" and work.recurrent else "compiled"  # as `auto` chooses in long runs
     with tempfile.TemporaryDirectory() as folder:
         fp3o.train(
-            "mpe/simple-reference/full/mappo",
-            seeds=[0],
+            work.cell,
+            seeds=list(range(seeds)),
             settings=settings,
             out=folder,
             callbacks=[watch],
-            device="cpu",
-            path="compiled",
+            device=device,
+            path=path,
+            threads=1 if device == "cpu" else 0,
         )
-    return min(watch.seconds)
+    trunk.standardised = standardised
+    marks = watch.times[WARM_UP::iterations]
+    wall, processor = (
+        min(after[of] - before[of] for before, after in zip(marks, marks[1:], strict=False)) / iterations
+        for of in (0, 1)
+    )
+    return {"start": watch.times[0][0] - before, "wall": wall, "processor": processor}
 
 
-def theirs(python: Path) -> dict[str, object]:
-    script = Path(__file__).with_name("peers_benchmarl.py")
-    sizes = [str(number) for number in (ENVIRONMENTS, STEPS, EPOCHS, HIDDEN, ITERATIONS)]
+def jaxmarl(python: str, checkout: str, name: str, seeds: int, device: str) -> dict[str, Any]:
+    work = WORKS[name]
+    sizes = {
+        "environments": work.environments,
+        "steps": work.steps,
+        "epochs": work.epochs,
+        "minibatches": work.minibatches,
+        "hidden": work.hidden,
+        "iterations": work.iterations[device],
+        "seeds": seeds,
+    }
+    command = [python, str(HERE / "peers_jaxmarl.py"), "--jaxmarl", checkout, "--task", name]
+    one_core = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    more = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": one_core} if device == "cpu" else {}
+    return _run([*command, *(word for item in sizes.items() for word in (f"--{item[0]}", str(item[1])))], more)
+
+
+def benchmarl(python: str, work: Work) -> dict[str, Any]:
+    sizes = (work.environments, work.steps, work.epochs, work.hidden, 2 * work.iterations["cpu"])
+    return _run([python, str(HERE / "peers_benchmarl.py"), *map(str, sizes)], {})
+
+
+def _run(command: list[str], more: dict[str, str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [str(python), str(script), *sizes], cwd=folder, check=True, stdout=subprocess.PIPE, text=True
-        )
-    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+        done = subprocess.run(command, cwd=folder, env=os.environ | more, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def report(name: str, seeds: int, device: str, who: str, found: dict[str, Any], base: float | None) -> float:
+    """Print a row; returns the seconds per seed that count on this device. base: our own."""
+    seconds = float(found["wall" if device == "cuda" else "processor"]) / seeds
+    work, row = WORKS[name], {"benchmark": "peers", "row": name, "who": who, "seeds": seeds, "device": device}
+    row |= {"ms_per_seed": round(1e3 * seconds, 2), "start_s": round(found.get("start", 0.0), 1)}
+    row["steps_per_s"] = round(work.environments * work.steps / seconds)
+    if base is not None:
+        row["times_ours"] = round(seconds / base, 2)
+    row |= {"machine": platform.machine(), "versions": found.get("versions", {"torch": metadata.version("torch")})}
+    print(json.dumps(row), flush=True)
+    return seconds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", type=Path, required=True, help="the interpreter of the environment with BenchMARL")
+    parser.add_argument("--benchmarl", metavar="PYTHON", help="the interpreter of an environment with BenchMARL")
+    parser.add_argument("--jaxmarl", nargs=2, metavar=("PYTHON", "CHECKOUT"), help="likewise, and its repository")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--rows", nargs="+", choices=sorted(WORKS), default=["mpe-mlp", "mpe-gru"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     chosen = parser.parse_args()
-    peer, mine = theirs(chosen.python.absolute()), ours()  # not resolved: it is a link, which names its environment
-    seconds = peer["seconds"]
-    assert isinstance(seconds, float)
-    line = {
-        "benchmark": "peers",
-        "machine": platform.machine(),
-        "torch": metadata.version("torch"),
-        "peer": peer,
-        "seconds": round(mine, 4),
-        "ratio": round(seconds / mine, 1),
-        "target": TARGET,
-    }
-    print(json.dumps(line))
-    sys.exit(seconds / mine < TARGET)
+    device = chosen.device
+    if device == "cpu" and hasattr(os, "sched_setaffinity"):  # not on macOS
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    for name in chosen.rows:
+        for seeds in chosen.seeds:
+            base = report(name, seeds, device, "fp3o", ours(WORKS[name], seeds, device, plain=False), None)
+            if device == "cpu":
+                report(name, seeds, device, "fp3o, plain", ours(WORKS[name], seeds, device, plain=True), base)
+            if chosen.jaxmarl:  # its interpreter not resolved: it is a link, which names its environment
+                python, checkout = str(Path(chosen.jaxmarl[0]).absolute()), str(Path(chosen.jaxmarl[1]).resolve())
+                report(name, seeds, device, "JaxMARL", jaxmarl(python, checkout, name, seeds, device), base)
+            if chosen.benchmarl and device == "cpu" and name == "mpe-mlp" and seeds == 1:
+                found = benchmarl(str(Path(chosen.benchmarl).absolute()), WORKS[name])
+                report(name, seeds, device, "BenchMARL", found, base)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

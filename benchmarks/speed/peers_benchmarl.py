@@ -58,7 +58,7 @@ def main(environments: int, steps: int, epochs: int, hidden: int, iterations: in
         experiment.run()
     each = [after - before for before, after in zip(watch.times[1:], watch.times[2:], strict=False)]
     versions = {name: metadata.version(name) for name in ("benchmarl", "torchrl", "torch", "pettingzoo")}
-    print(json.dumps({"seconds": round(min(each), 4), "versions": versions}))
+    print(json.dumps({"processor": round(min(each), 4), "versions": versions}))
 
 
 if __name__ == "__main__":

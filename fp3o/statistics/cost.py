@@ -21,16 +21,15 @@ from fp3o.config import Cell, Suite
 from fp3o.errors import UserError, as_command
 from fp3o.statistics import published
 from fp3o.statistics.findings import Claim, ClaimVerdict, Finding
+from fp3o.statistics.intervals import mean_interval, summarise, welch
 from fp3o.statistics.suites import csv_text
 from fp3o.statistics.tables.text_tables import TextTable
 
-TIMES = ("rollout_s", "rollout_low", "rollout_high", "update_s", "update_low", "update_high")
+SECONDS = ("rollout_s", "update_s")
 MEMORY = ("peak_gpu_mib", "process_gpu_mib", "memory_mib")
 REFERENCE = "mappo"
-COLUMNS = (
-    *("cell", "iterations", "processes", *TIMES, "evaluation_s", *MEMORY, "host"),
-    *(f"{REFERENCE}_{name}" for name in TIMES),
-)
+YES_NO = ("no", "yes")
+COLUMNS = ("cell", "interleaved", *SECONDS, "evaluation_s", *MEMORY, "host")
 
 
 class Estimate(NamedTuple):
@@ -40,33 +39,17 @@ class Estimate(NamedTuple):
     low: float
     high: float
 
-    def plus(self, shift: float) -> Estimate:
-        return Estimate(*(number + shift for number in self))
-
-    def over(self, other: Estimate) -> Estimate:
-        """The ratio of two times, taken as independent; its interval by logarithms."""
-        half = math.hypot((self.high - self.value) / self.value, (other.high - other.value) / other.value)
-        ratio = self.value / other.value
-        return Estimate(ratio, ratio * math.exp(-half), ratio * math.exp(half))
-
-
-class Seconds(NamedTuple):
-    """Per iteration."""
-
-    rollout: Estimate
-    update: Estimate
-
 
 class Cost(NamedTuple):
-    """One row of cost.csv: one seed of a cell trained alone, without its first iterations."""
+    """One row of cost.csv: one seed of a cell, without its first iterations."""
 
     cell: str
-    iterations: int
-    """Of each process."""
-    processes: int
-    """How many, in turn with those of the row's MAPPO. Two processes with the same work may differ by half: only with
-    several does an interval say how much. Of one, intervals are over its iterations."""
-    times: Seconds
+    interleaved: bool
+    """Timed in one process with the suite's other cells, in turn with them: round k of all saw the same machine.
+    Otherwise in a process of its own, and two processes with the same work may differ by half."""
+    rollouts: tuple[float, ...]
+    """Seconds of each iteration."""
+    updates: tuple[float, ...]
     evaluation: float
     """Seconds per iteration."""
     allocated_mib: float | None
@@ -77,23 +60,20 @@ class Cost(NamedTuple):
     """Peak of the process in main memory."""
     host: str
     """The machine: its cores and its GPU."""
-    beside: Seconds | None = None
-    """Of the row's MAPPO, measured in turn with it; None: it was not."""
 
     @property
     def rollout(self) -> float:
-        return self.times.rollout.value
+        return float(np.mean(self.rollouts))
 
     @property
     def update(self) -> float:
-        return self.times.update.value
+        return float(np.mean(self.updates))
 
     @property
     def seconds(self) -> Estimate:
-        """Per iteration, without evaluation; rollout and update are taken as independent."""
-        total = self.rollout + self.update
-        half = math.hypot(*(part.high - part.value for part in self.times))
-        return Estimate(total, total - half, total + half)
+        """Per iteration, without evaluation."""
+        totals = np.add(self.rollouts, self.updates).tolist()
+        return Estimate(float(np.mean(totals)), *mean_interval(totals)[:2])
 
     @property
     def memory(self) -> float:
@@ -117,63 +97,58 @@ def read(path: Path) -> list[Cost]:
     def optional(text: str) -> float | None:
         return float(text) if text else None
 
-    def seconds(row: dict[str, str], prefix: str = "") -> Seconds:
-        numbers = [float(row[prefix + name]) for name in TIMES]
-        return Seconds(Estimate(*numbers[:3]), Estimate(*numbers[3:]))
-
     return [
         Cost(
             row["cell"],
-            int(row["iterations"]),
-            int(row["processes"]),
-            seconds(row),
-            float(row["evaluation_s"]),
+            row["interleaved"] == YES_NO[True],
+            *(tuple(map(float, row[name].split())) for name in SECONDS),
+            evaluation=float(row["evaluation_s"]),
             allocated_mib=optional(row["peak_gpu_mib"]),
             process_mib=optional(row["process_gpu_mib"]),
             main_mib=float(row["memory_mib"]),
             host=row["host"],
-            beside=seconds(row, f"{REFERENCE}_") if row[f"{REFERENCE}_update_s"] else None,
         )
         for row in rows
     ]
 
 
+def ratio(first: Sequence[float], second: Sequence[float], paired: bool) -> Estimate:
+    """Of two times, by logarithms: round by round where both were timed in turn, by Welch's interval otherwise."""
+    logs, others = np.log(first), np.log(second)
+    if paired:
+        logs = logs - others
+        found = (float(np.mean(logs)), *mean_interval(logs.tolist())[:2])
+    else:
+        found = welch(summarise(logs.tolist(), "mean"), summarise(others.tolist(), "mean"))[:3]
+    return Estimate(*(math.exp(end) for end in found))
+
+
 class Times(NamedTuple):
-    """A cell's update and iteration as multiples of MAPPO's in the same row."""
+    """A cell's update and iteration as multiples of another's in the same row."""
 
     update: Estimate
     iteration: Estimate
-    """With the same rollout for both, the mean of the task's: the work is the same, and what processes differ by there
-    is the machine's."""
 
 
-ONE = Estimate(1.0, 1.0, 1.0)
+def compare(cost: Cost, other: Cost, rollout: float) -> Times:
+    """Rollouts of a task are the same work. Timed in processes of their own, both cells get the same rollout, the mean
+    of the task's: what processes differ by there is the machine's."""
+    paired = cost is other or (cost.interleaved and other.interleaved)
+    rollouts = [np.array(one.rollouts) if paired else np.full(len(one.updates), rollout) for one in (cost, other)]
+    totals = [(one.updates + part).tolist() for one, part in zip((cost, other), rollouts, strict=True)]
+    return Times(ratio(cost.updates, other.updates, paired), ratio(*totals, paired))
 
 
-def times(costs: Sequence[Cost]) -> dict[str, Times]:
-    """By cell, where MAPPO's cost in the same row is known."""
-    rollouts: dict[str, list[float]] = {}
+def times(costs: Sequence[Cost], reference: str = REFERENCE) -> dict[str, Times]:
+    """By cell, where the cost of the row's MAPPO (or another algorithm) is known."""
+    known, rollouts = {cost.cell: cost for cost in costs}, {}
     for cost in costs:
-        rollouts.setdefault(_task(cost), []).append(cost.rollout)
-    found = {}
-    for cost in costs:
-        if (reference := _reference(cost, costs)) is not None:
-            ours, theirs = cost.times.update, reference.update
-            shared = float(np.mean(rollouts[_task(cost)]))
-            found[cost.cell] = Times(ours.over(theirs), ours.plus(shared).over(theirs.plus(shared)))
-            if cost.cell.endswith(f"/{REFERENCE}"):
-                found[cost.cell] = Times(ONE, ONE)
-    return found
-
-
-def _reference(cost: Cost, costs: Sequence[Cost]) -> Seconds | None:
-    """MAPPO's times in the same row: measured in turn with the cell, or else by themselves."""
-    name = f"{cost.cell.rpartition('/')[0]}/{REFERENCE}"
-    return cost.beside or next((other.times for other in costs if other.cell == name), None)
-
-
-def _task(cost: Cost) -> str:
-    return "/".join(cost.cell.split("/")[:2])
+        rollouts.setdefault(Cell.of(cost.cell).task, []).append(cost.rollout)
+    return {
+        cell: compare(cost, known[name], float(np.mean(rollouts[Cell.of(cell).task])))
+        for cell, cost in known.items()
+        if (name := f"{cell.rpartition('/')[0]}/{reference}") in known
+    }
 
 
 def cells_of(suite: Suite) -> list[str]:
@@ -263,10 +238,10 @@ def _orders(
     slower: Sequence[tuple[str, str]],
     larger: Sequence[tuple[str, str]],
 ) -> Finding:
-    """The orders, pair by pair: times by the intervals of the updates (rollouts are the same work), memory by a
+    """The orders, pair by pair: times by the intervals of the updates' ratios (rollouts are the same work), memory by a
     margin."""
-    updates = [(a.times.update, b.times.update) for a, b in _pairs(costs, slower, sharings)]
-    signs = [(a.low > b.high) - (a.high < b.low) for a, b in updates]
+    updates = [ratio(a.updates, b.updates, a.interleaved and b.interleaved) for a, b in _pairs(costs, slower, sharings)]
+    signs = [(one.low > 1) - (one.high < 1) for one in updates]
     for a, b in _pairs(costs, larger, sharings):
         signs.append((a.memory > b.memory * (1 + SAME_MEMORY)) - (a.memory * (1 + SAME_MEMORY) < b.memory))
     holds, reversed_, total = signs.count(1), signs.count(-1), len(signs)
@@ -284,37 +259,32 @@ def _sharings() -> list[str]:
 
 
 def _rollouts(costs: Sequence[Cost]) -> Finding:
-    """Whether rollouts take as long as MAPPO's. One process of each cannot tell: processes of the same work differ."""
+    """Whether rollouts take as long as MAPPO's. Processes of the same work differ: cells timed in turn can tell."""
     others = [(label, REFERENCE) for label in ("fp3o", "happo", "ippo")]
     needed = 2 * len(_sharings()) * len(others)
-    found = [
-        cost.times.rollout.over(reference.rollout)
-        for cost, _ in _pairs(costs, others, _sharings())
-        if (reference := _reference(cost, costs)) is not None
-    ]
-    if not found:
+    pairs = list(_pairs(costs, others, _sharings()))
+    if not pairs:
         return Finding("not run", "", 0, needed)
+    interleaved = all(cost.interleaved for pair in pairs for cost in pair)
+    found = [ratio(a.rollouts, b.rollouts, interleaved) for a, b in pairs]
     evidence = f"{min(found).value:.2f} to {max(found).value:.2f} of MAPPO's"
-    if min(cost.processes for cost in costs) < 2:
+    if not interleaved:
         evidence += ", one process each: the same work, so what they differ by is the machine's"
         return Finding("undecided", evidence, len(found), needed)
+    low, high = min(one.low for one in found), max(one.high for one in found)
+    evidence += f", in turn in one process; intervals from {low:.2f} to {high:.2f}"
     equal = all(SAME_TIME[0] <= one.low and one.high <= SAME_TIME[1] for one in found)
     apart = any(one.high < SAME_TIME[0] or one.low > SAME_TIME[1] for one in found)
     return Finding("contradicted" if apart else "equivalent" if equal else "undecided", evidence, len(found), needed)
 
 
 def _clip(costs: Sequence[Cost]) -> Finding:
-    """Time that FP3O saves against its variant with clipping alone, which evaluates every agent's ratio anew, where
-    rollouts take both the same time.
+    """Time that FP3O saves against its variant with clipping alone, which evaluates every agent's ratio anew.
 
     The paper gives this saving as the reason for FP3O's intermediate policies.
     """
-    known = times(costs)
-    savings = [
-        1 - known[whole.cell].iteration.value / known[clip.cell].iteration.value
-        for clip, whole in _pairs(costs, [("fp3o-clipping-only", "fp3o")], _sharings())
-        if whole.cell in known
-    ]
+    found = times(costs, "fp3o-clipping-only")
+    savings = [1 - one.iteration.value for cell, one in found.items() if Cell.of(cell).label == "fp3o"]
     evidence = f"saves {min(savings):.0%} to {max(savings):.0%} per iteration" if savings else ""
     inside = [ABOUT_20[0] <= value <= ABOUT_20[1] for value in savings]
     verdict: ClaimVerdict = "supported" if all(inside) else "undecided" if any(inside) else "contradicted"
@@ -351,8 +321,19 @@ def summary(costs: Sequence[Cost]) -> dict[str, Any]:
 # --- Tables -----------------------------------------------------------------------------------------------------------
 
 
+INTERLEAVED = (
+    "All cells were timed in turn in one process; × MAPPO: geometric means of the ratios round by round, with 95 % "
+    "intervals over rounds."
+)
+APART = (
+    "Each cell was timed in a process of its own. Iteration × MAPPO: with the same rollout for both (the task's mean), "
+    "as the work is the same and processes differ in it. Intervals: 95 %, over the iterations of one process, which "
+    "does not tell how processes differ."
+)
+
+
 def _time(cells: Sequence[str], costs: Sequence[Cost]) -> list[Ratio]:
-    """Time per iteration; the ratios are of whole iterations with the same rollout."""
+    """Time per iteration; the ratios are of whole iterations."""
     seconds = {cost.cell: cost.seconds.value for cost in costs}
     return ratios(cells, seconds, "wallclock", {cell: one.iteration.value for cell, one in times(costs).items()})
 
@@ -367,7 +348,8 @@ def to_csv(cells: Sequence[str], costs: Sequence[Cost]) -> str:
         *("cell", "seconds_per_iteration", "seconds_low", "seconds_high", "rollout_s", "update_s"),
         *("update_ratio", "update_ratio_low", "update_ratio_high", "ratio", "ratio_low", "ratio_high"),
         *("minutes_extrapolated", "published_minutes", "published_ratio"),
-        *("mib", "allocated_mib", "memory_ratio", "published_mib", "published_memory_ratio", "processes", "host"),
+        *("mib", "allocated_mib", "memory_ratio", "published_mib", "published_memory_ratio"),
+        *("iterations", "interleaved", "host"),
     )
     known, relative = {cost.cell: cost for cost in costs}, times(costs)
     rows = []
@@ -379,7 +361,8 @@ def to_csv(cells: Sequence[str], costs: Sequence[Cost]) -> str:
             *(cost and cost.minutes, time.published, time.published_ratio),
             *(memory.ours, cost and cost.allocated_mib, memory.ours_ratio, memory.published, memory.published_ratio),
         )
-        rows.append((time.cell, *map(_text, numbers), cost.processes if cost else "", cost.host if cost else ""))
+        how = (len(cost.updates), YES_NO[cost.interleaved], cost.host) if cost else ("", "", "")
+        rows.append((time.cell, *map(_text, numbers), *how))
     return csv_text(header, rows)
 
 
@@ -397,13 +380,10 @@ def table(cells: Sequence[str], costs: Sequence[Cost]) -> TextTable:
         more = (memory.ours, cost and cost.allocated_mib, memory.published, memory.ours_ratio, memory.published_ratio)
         rows.append([time.cell, *ours, *multiples, *(_text(value) or "–" for value in (*numbers, *more))])
     hosts = "; ".join(sorted({cost.host for cost in costs})) or "nothing yet"
-    single = any(cost.processes < 2 for cost in costs)
     note = (
-        "Seconds per iteration of one seed by itself after warm-up, evaluation left out. Iteration × MAPPO: with the "
-        "same rollout for both (the task's mean), as the work is the same and processes differ in it. Intervals: 95 %, "
-        "over "
-        + ("the iterations of one process, which does not tell how processes differ" if single else "processes")
-        + ". Minutes for the paper's steps are extrapolated. MiB of the GPU taken by the process, context included, as "
+        "Seconds per iteration of one seed after warm-up, evaluation left out. "
+        + (INTERLEAVED if costs and all(cost.interleaved for cost in costs) else APART)
+        + " Minutes for the paper's steps are extrapolated. MiB of the GPU taken by the process, context included, as "
         f"the paper's, and allocated for tensors; without a GPU, of main memory. Measured on {hosts}."
     )
     return TextTable(header, rows, [note])

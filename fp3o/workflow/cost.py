@@ -4,8 +4,9 @@
     python -m fp3o.workflow.cost table --suite S            results/S/cost.csv, from the measurements that exist
 
 Short runs of `warmup + iterations` iterations, every one timed; the first hold start-up and compiling. The runs of a
-sweep would not do, as they train five seeds at once beside other jobs. With several `processes` each of them is
-followed by one of the row's MAPPO: both then see the same machine, and intervals are over processes.
+sweep would not do, as they train five seeds at once beside other jobs. Processes with the same work may differ by half:
+where `benchmarks/speed/cost.py` has timed the suite's cells in turn in one process (`results/S/cost/interleaved.json`),
+the table takes its seconds, and only memory from the runs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,26 +34,28 @@ def measurement_path(suite: str, plan: config.Plan) -> Path:
     return layout.suite_root(suite) / "cost" / plan.cell.id / f"{plan.digest}.json"
 
 
-def measure(suite: config.Suite, cell: config.Cell) -> dict[str, Any]:
-    """Train a short run; what it cost, and where it was measured."""
-    settings = suite.raw.get("cost")
+def interleaved_path(suite: str) -> Path:
+    """Where `benchmarks/speed/cost.py` writes."""
+    return layout.suite_root(suite) / "cost" / "interleaved.json"
+
+
+def settings_of(suite: config.Suite) -> dict[str, Any]:
+    """How the suite wants cost to be measured."""
+    settings: dict[str, Any] | None = suite.raw.get("cost")
     if settings is None:
         raise UserError(f"suite {suite.name} says nothing about cost; allowed: cost: {{iterations: …, warmup: …}}")
+    return settings
+
+
+def measure(suite: config.Suite, cell: config.Cell) -> dict[str, Any]:
+    """Train a short run; what it cost, and where it was measured."""
+    settings = settings_of(suite)
     warmup, iterations = settings["warmup"], settings["iterations"]
-    reference = config.Cell.parse(f"{cell.row}/mappo")
-    processes, beside = [], []
-    count = settings.get("processes", 3 if settings["path"] == "compiled" else 1)
-    for _ in range(count):
-        document, seconds = _train(suite, cell, warmup + iterations, settings["path"])
-        processes.append({name: seconds[name][warmup:] for name in PHASES})
-        if count > 1 and cell != reference:
-            _, seconds = _train(suite, reference, warmup + iterations, settings["path"])
-            beside.append({name: seconds[name][warmup:] for name in PHASES})
+    document, seconds = _train(suite, cell, warmup + iterations, settings["path"])
     return {
         "cell": cell.id,
         "iterations": iterations,
-        **processes[0],
-        **({"processes": processes, "mappo": beside} if len(processes) > 1 else {}),
+        **{name: seconds[name][warmup:] for name in PHASES},
         **{name: document["volatile"].get(name) for name in ("peak_gpu_mib", "process_gpu_mib", "memory_mib")},
         "device": document["path"]["device"],
         "host": document["volatile"]["host"],
@@ -93,40 +96,25 @@ def _train(
 def table(suite: config.Suite) -> str:
     """cost.csv: the measurements that exist, in the suite's order."""
     # Here, because reading the workflow imports this module, and SciPy takes a second.
-    import numpy as np
-
-    from fp3o.statistics.cost import COLUMNS, MEMORY, TIMES, cells_of
+    from fp3o.statistics.cost import COLUMNS, MEMORY, SECONDS, YES_NO, cells_of
     from fp3o.statistics.suites import csv_text
 
+    path = interleaved_path(suite.name)
+    together = json.loads(path.read_text()) if path.is_file() else {"cells": {}}
     rows = []
     for cell in cells_of(suite):
-        path = measurement_path(suite.name, config.resolve(config.Cell.parse(cell), suite=suite))
+        plan = config.resolve(config.Cell.parse(cell), suite=suite)
+        path = measurement_path(suite.name, plan)
         if path.is_file():
-            measured = json.loads(path.read_text())
-            processes, beside = measured.get("processes", [measured]), measured.get("mappo", [])
-            evaluation = float(np.mean([process["evaluation_s"] for process in processes]))
-            rows.append(
-                (
-                    *(cell, measured["iterations"], len(processes), *_times(processes), f"{evaluation:.6g}"),
-                    *(measured[name] for name in MEMORY),
-                    *(measured["host"], *(_times(beside) if beside else [""] * len(TIMES))),
-                )
-            )
+            alone = json.loads(path.read_text())
+            timed = together["cells"].get(cell, {})
+            in_turn = timed.get("digest") == plan.digest
+            seconds = [" ".join(f"{number:.6g}" for number in (timed if in_turn else alone)[name]) for name in SECONDS]
+            evaluation = sum(alone["evaluation_s"]) / len(alone["evaluation_s"])
+            host = (together if in_turn else alone)["host"]
+            memory = [alone[name] for name in MEMORY]
+            rows.append((cell, YES_NO[in_turn], *seconds, f"{evaluation:.6g}", *memory, host))
     return csv_text(COLUMNS, rows)
-
-
-def _times(processes: Sequence[Mapping[str, Sequence[float]]]) -> list[str]:
-    """Seconds of rollout and update with their intervals: over processes, or over the iterations of the only one."""
-    import numpy as np
-
-    from fp3o.statistics.intervals import mean_interval
-
-    texts = []
-    for name in ("rollout_s", "update_s"):
-        means = [float(np.mean(process[name])) for process in processes]
-        values = means if len(processes) > 1 else list(processes[0][name])
-        texts += [f"{number:.6g}" for number in (np.mean(values), *mean_interval(values)[:2])]
-    return texts
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fp3o.statistics import aggregate, intervals
-from fp3o.statistics.cost import Estimate
+from fp3o.statistics import aggregate, cost, intervals
 from fp3o.statistics.intervals import Interval
 from fp3o.statistics.rank_tests import chance_interval
 from fp3o.statistics.spread import spread_ratio
@@ -167,16 +166,15 @@ def test_shares_and_their_differences() -> None:
         assert share([pairs[pair].contains(p - q) for pair in zip(x, y, strict=True)]) >= 0.93
 
 
-def test_ratios_of_times() -> None:
-    """Log-normal times of ten iterations, 10 % apart, in a ratio of 1.5."""
+@pytest.mark.parametrize("paired", [False, True])
+def test_ratios_of_times(paired: bool) -> None:
+    """Log-normal times of ten iterations, 10 % apart, in a ratio of 1.5; in turn, the machine changes by half."""
     generator = np.random.default_rng(15)
     a, b = (scale * generator.lognormal(0, 0.1, (TRIALS, 10)) for scale in (1.5, 1.0))
-    found = []
-    for x, y in zip(a, b, strict=True):
-        first, second = (Estimate(float(z.mean()), *intervals.mean_interval(z.tolist())[:2]) for z in (x, y))
-        ratio = first.over(second)
-        found.append(ratio.low <= 1.5 <= ratio.high)
-    assert 0.93 <= share(found) <= 0.98, share(found)
+    machine = generator.lognormal(0, 0.5, (TRIALS, 10)) if paired else 1.0
+    found = [cost.ratio(*pair, paired) for pair in zip((a * machine).tolist(), (b * machine).tolist(), strict=True)]
+    covers = share([one.low <= 1.5 <= one.high for one in found])
+    assert 0.93 <= covers <= 0.97, covers
 
 
 def test_redrawing_five_seeds_would_not_do() -> None:

@@ -46,8 +46,8 @@ def page(tmp_path_factory: pytest.TempPathFactory, write_run: Any, scores_around
     write_run(root / "runs", f"{CHEETAH}/mappo-10-epochs", 0, 4000.0)
     lines = [
         ",".join(cost.COLUMNS),
-        f"{CHEETAH}/fp3o,10,1,2,1.9,2.1,3,2.9,3.1,0.5,,,900,cpu,,,,,,",
-        f"{CHEETAH}/mappo,10,1,2,1.9,2.1,1,0.9,1.1,0.5,,,900,cpu,,,,,,",
+        f"{CHEETAH}/fp3o,no,1.9 2.1,2.9 3.1,0.5,,,900,cpu",
+        f"{CHEETAH}/mappo,no,1.9 2.1,0.9 1.1,0.5,,,900,cpu",
     ]
     (root / "cost.csv").write_text("\n".join(lines) + "\n")
     film = root / "films" / f"{CHEETAH}/fp3o.webp"

@@ -111,6 +111,7 @@ def code_of_figure(wildcards):
 def cost_runs(wildcards):
     cells = [cell for artefact in suite.artefacts if artefact.kind == "cost" for cell in artefact.cells]
     names = [str(cost.measurement_path(SUITE, resolve(cell, suite=suite))) for cell in cells]
+    names += filter(os.path.exists, [str(cost.interleaved_path(SUITE))])
     return [name for name in names if os.path.exists(name)] if sweep.available else names
 
 
