@@ -236,8 +236,14 @@ def test_metrics_go_from_training_to_tables_and_plots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     load_file(EXAMPLE.with_name("fairness.py"))
-    few = {"total_steps": 96, "rollout_threads": 2, "evaluation_episodes": 2, "evaluation_interval": 1, "epochs": 1}
-    few |= {"metrics": "fruit:last,idle:mean:agent,fairness"}
+    few: dict[str, Any] = {
+        "metrics": "fruit:last,idle:mean:agent,fairness",
+        "total_steps": 96,
+        "rollout_threads": 2,
+        "evaluation_episodes": 2,
+        "evaluation_interval": 1,
+        "epochs": 1,
+    }
     folders = fp3o.train("pettingzoo/harvest/full/mappo", [0, 1], few, tmp_path / "runs", quiet=True)
     run = folders[0]
     columns = [*records.EVALUATION_COLUMNS, "fruit", "idle/agent_0", "idle/agent_1", "fairness"]

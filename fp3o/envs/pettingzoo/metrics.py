@@ -120,9 +120,10 @@ class EpisodeNumbers:
         ]
 
     def _computed(self, column: Column) -> float:
-        given = ({agent: steps[agent] for agent in column.agents} for steps in (self._rewards, self._infos))
+        rewards = {agent: self._rewards[agent] for agent in column.agents}
+        infos = {agent: self._infos[agent] for agent in column.agents}
         try:
-            value = METRICS[column.name].function(*given)
+            value = METRICS[column.name].function(rewards, infos)
         except Exception as error:
             raise Unfit(f"metric {column.label} fails: {type(error).__name__}: {error}") from error
         return math.nan if value is None else _number(f"metric {column.label}", value)
