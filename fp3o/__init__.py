@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fp3o.api.team import Team
     from fp3o.api.torch_team import TorchTeam
     from fp3o.api.training import train
-    from fp3o.config.declare import algorithm, environment, network
+    from fp3o.config.declare import algorithm, environment, metric, network
     from fp3o.envs.interface import BatchEnv, Episode
     from fp3o.errors import UserError
     from fp3o.networks.module_trunk import Inputs
@@ -50,6 +50,7 @@ __all__ = [
     "__version__",
     "algorithm",
     "environment",
+    "metric",
     "network",
     "play",
     "runs",
@@ -62,7 +63,7 @@ _MODULES = {
     "fp3o.api.team": ("Team",),
     "fp3o.api.torch_team": ("TorchTeam",),
     "fp3o.api.training": ("train",),
-    "fp3o.config.declare": ("algorithm", "environment", "network"),
+    "fp3o.config.declare": ("algorithm", "environment", "metric", "network"),
     "fp3o.envs.interface": ("BatchEnv", "Episode"),
     "fp3o.errors": ("UserError",),
     "fp3o.networks.module_trunk": ("Inputs",),

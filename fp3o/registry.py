@@ -1,6 +1,7 @@
-"""The algorithms, environments and networks that cells can name, as data: the package's own and those of plug-ins.
+"""The algorithms, environments, networks and metrics that cells can name, as data: the package's own and those of
+plug-ins.
 
-`@fp3o.algorithm`, `@fp3o.environment` and `@fp3o.network` (fp3o/config/declare.py) fill the tables. Modules with
+`@fp3o.algorithm` and its like (fp3o/config/declare.py) fill the tables. Modules with
 declarations are loaded by name, so that this one imports nothing above it: fp3o/algorithms, entry points of installed
 packages (group `fp3o.plugins`), and files of the user's.
 """
@@ -11,7 +12,7 @@ import hashlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -89,11 +90,24 @@ class Network:
     """As of an Algorithm."""
 
 
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A plug-in's number of an episode: a function of the rewards and infos of its steps, each by agent."""
+
+    function: Callable[[dict[str, list[float]], dict[str, list[dict[str, Any]]]], float | None]
+    module: str
+    """From where worker processes import it: a name, or a path that ends with .py."""
+    file: str = ""
+    digest: str = ""
+    """As of an Algorithm."""
+
+
 STANDARD = "standard"
 """The networks of the paper, which no plug-in declares."""
 
 ALGORITHMS: dict[str, Algorithm] = {}
 NETWORKS: dict[str, Network] = {}
+METRICS: dict[str, Metric] = {}
 ENVIRONMENTS: dict[str, Environment] = {
     "simple-spread": Environment("mpe2.simple_spread_v3:parallel_env", "mpe2"),
     "simple-reference": Environment("mpe2.simple_reference_v3:parallel_env", "mpe2"),
@@ -148,12 +162,19 @@ def networks() -> tuple[str, ...]:
     return (STANDARD, *NETWORKS)
 
 
-def digests(algorithm: str, environment: str, network: str) -> dict[str, str]:
+def metrics() -> Mapping[str, Metric]:
+    """All declared metrics, by name."""
+    algorithms()  # loads installed plug-ins
+    return METRICS
+
+
+def digests(algorithm: str, environment: str, network: str, metrics: Iterable[str] = ()) -> dict[str, str]:
     """Source digests of the plug-ins that a run uses, by what they are; empty if it uses none."""
-    used: dict[str, Algorithm | Environment | Network | None] = {
+    used: dict[str, Algorithm | Environment | Network | Metric | None] = {
         "algorithm": ALGORITHMS.get(algorithm),
         "environment": ENVIRONMENTS.get(environment),
         "network": NETWORKS.get(network),
+        **{f"metric {name}": METRICS.get(name) for name in metrics},
     }
     return {kind: one.digest for kind, one in used.items() if one and one.digest}
 

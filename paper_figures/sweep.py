@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fp3o.config import SHARINGS, Cell, Row, algorithm_title, variant_settings
-from fp3o.fields import Scalar
+from fp3o.fields import Scalar, shown
 from fp3o.statistics.curves import METRIC_NAMES
 from fp3o.statistics.scores import CellRuns, scoring_of
 from paper_figures.drawing import (
@@ -33,10 +35,11 @@ def draw(request: Request) -> None:
     flat = [panel for line in grid for panel in line]
     rows: list[tuple[str, ...]] = []
     for panel, (row, cells) in zip(flat, places.items(), strict=True):
-        values = sorted({point_of(cell)[setting] for cell in cells if setting in point_of(cell)}, key=_order)
+        points_of = {cell.cell: point_of(cell, cells) for cell in cells}
+        values = sorted({point[setting] for point in points_of.values() if setting in point}, key=_order)
         lines: dict[tuple[str, str], list[tuple[int, CellRuns]]] = {}
         for cell in cells:
-            point = point_of(cell)
+            point = points_of[cell.cell]
             if setting in point and cell.scores():
                 others = ", ".join(f"{name} {value}" for name, value in point.items() if name != setting)
                 key = (Cell.of(cell.cell).algorithm, others)
@@ -61,7 +64,7 @@ def draw(request: Request) -> None:
                 label=f"{algorithm_title(algorithm)}{f', {others}' if others else ''} (n = {most})",
             )
             for (_, cell), numbers in zip(points, found, strict=True):
-                count, value = str(len(cell.scores())), str(point_of(cell)[setting])
+                count, value = str(len(cell.scores())), str(points_of[cell.cell][setting])
                 rows.append((cell.cell, setting, value, count, *(f"{number:.6g}" for number in numbers)))
         panel.set_title(f"{row.task}, {SHARINGS[row.sharing].name}")
         if not lines:
@@ -74,10 +77,16 @@ def draw(request: Request) -> None:
     save(figure, request.out, HEADER, rows, request.cells, "bar: 95 % interval over seeds")
 
 
-def point_of(cell: CellRuns) -> dict[str, Scalar]:
-    """The settings that the cell's variant stands for."""
+def point_of(cell: CellRuns, others: Sequence[CellRuns] = ()) -> dict[str, Scalar]:
+    """The settings that the cell's variant stands for. A cell without one stands for the values of its runs, of what
+    other cells of its algorithm vary: a grid's point with the task's own values is the cell without the grid."""
     name = Cell.of(cell.cell)
-    return dict(variant_settings(name.algorithm, name.variant) or {}) if name.variant else {}
+    if name.variant or not cell.runs:
+        return dict(variant_settings(name.algorithm, name.variant) or {}) if name.variant else {}
+    varied = [key for other in others if Cell.of(other.cell).algorithm == name.algorithm for key in point_of(other)]
+    document = cell.runs[0].document
+    given = {**document["settings"], **document["options"]}
+    return {key: shown(given[key]) for key in dict.fromkeys(varied) if key in given}
 
 
 def swept(cells: list[CellRuns]) -> str:

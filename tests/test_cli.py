@@ -467,6 +467,13 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert "usage: fp3o" in capsys.readouterr().out
 
 
+def test_a_misspelt_command_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("trian", "matrix/climbing/full/mappo") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("fp3o: unknown command 'trian'; allowed: train, continue, ")
+    assert said.endswith("; did you mean train?\n")
+
+
 def test_listing_imports_nothing_heavy() -> None:
     code = (
         "import sys; from fp3o import cli\n"

@@ -29,7 +29,7 @@ from fp3o.cli.storing import merge, pack, prune, pull, save, unpack
 from fp3o.cli.suites import new_suite, snakefile
 from fp3o.cli.sweep import rerun, status
 from fp3o.cli.train import train
-from fp3o.errors import UserError
+from fp3o.errors import UserError, unknown
 from fp3o.runs.atomic import disk_trouble
 from fp3o.runs.interrupt import Interrupt
 
@@ -104,6 +104,8 @@ def run(given: Sequence[str]) -> int:
     """Parse the command line and call the command; to be quick, builds only the parser of that command."""
     code: int
     config = (tyro.conf.FlagCreatePairsOff,)
+    if given and given[0] not in COMMANDS and not given[0].startswith("-"):
+        raise unknown("command", given[0], COMMANDS)
     if given and given[0] in COMMANDS:
         code = tyro.cli(COMMANDS[given[0]], prog=f"fp3o {given[0]}", args=given[1:], config=config)
     else:

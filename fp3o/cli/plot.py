@@ -11,13 +11,14 @@ from tyro.conf import Positional, arg
 
 from fp3o.cli.arguments import Imports, check_folder_of
 from fp3o.cli.chosen_runs import METRIC_HELP, RUNS_HELP, Chosen, chosen_runs
-from fp3o.errors import UserError
+from fp3o.errors import FIGURE_PACKAGES, UserError
 
 if TYPE_CHECKING:
     from fp3o.statistics.curves import Band
 
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")  # Okabe and Ito's
 WIDTH, HEIGHT = 64, 14
+PICTURES = (".png", ".pdf", ".svg")
 
 
 def plot(
@@ -37,15 +38,19 @@ def plot(
     return 0
 
 
-def check_picture(out: Path | None) -> None:
-    """UserError if the picture could not be written."""
+def check_picture(out: Path | None, option: str = "out") -> None:
+    """UserError if the picture, or the page with one, could not be written."""
     if out is None:
         return
-    check_folder_of("out", out)
-    if out.suffix not in (".png", ".pdf", ".svg"):
-        raise UserError(f"--out {out}: allowed: a name that ends with .png, .pdf or .svg")
-    if find_spec("matplotlib") is None:
-        raise UserError("--out needs Matplotlib: pip install matplotlib; allowed: no --out, for a plot in text")
+    check_folder_of(option, out)
+    allowed, packages = ((".html",), FIGURE_PACKAGES) if option == "html" else (PICTURES, ("matplotlib",))
+    if out.suffix not in allowed:
+        raise UserError(f"--{option} {out}: allowed: a name that ends with {', '.join(allowed)}")
+    if missing := [name for name in packages if find_spec(name) is None]:
+        raise UserError(
+            f"--{option} needs {' and '.join(missing)}: pip install {' '.join(missing)}; "
+            f"allowed: no --{option}, for a plot in text"
+        )
 
 
 def bands(found: Sequence[Chosen]) -> dict[str, Band]:

@@ -1,5 +1,5 @@
-"""`@fp3o.algorithm`, `@fp3o.environment` and `@fp3o.network`: put a function or class into the registry, under a name
-that cells and settings may then use."""
+"""`@fp3o.algorithm`, `@fp3o.environment`, `@fp3o.network`, `@fp3o.metric`: put a function or class into the registry,
+under a name that cells, settings and options may then use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import make_dataclass
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from fp3o.config.metrics import declared_metrics
+from fp3o.config.metrics import NAME, RETURN, TAKEN, declared_metrics
 from fp3o.config.options import PettingzooOptions
 from fp3o.config.settings import Settings, every_field
 from fp3o.errors import UserError
@@ -17,10 +17,12 @@ from fp3o.fields import Bounds, Scalar, declared
 from fp3o.registry import (
     ALGORITHMS,
     ENVIRONMENTS,
+    METRICS,
     NETWORKS,
     STANDARD,
     Algorithm,
     Environment,
+    Metric,
     Network,
     Setting,
     algorithms,
@@ -85,7 +87,8 @@ def environment(
 
     name: letters, digits, '.', '_' and '-'. settings: values of settings and options it is trained with, where
     they differ from the domain's. metrics: numbers of its infos that evaluations record, and how they are combined
-    over steps: `{"caught": "sum", "energy": "last:agent", "return": "sum:type"}` (the option `metrics`).
+    over steps: `{"caught": "sum", "energy": "last:agent", "return": "sum:type"}` (the option `metrics`); of a metric of
+    a plug-in, whose it is: `{"fairness": "team"}`.
     """
 
     def declare(factory: T) -> T:
@@ -98,11 +101,7 @@ def environment(
             inspect.signature(factory).bind()
         except TypeError as error:
             raise UserError(f"{where}: {factory.__name__} must be callable without arguments: {error}") from None
-        if "<locals>" in factory.__qualname__:
-            raise UserError(f"{where}: {factory.__qualname__} must stand at the top of its file")
-        path = source_file(factory)
-        if path is None:  # Worker processes import it from its file; a notebook has none.
-            raise UserError(f"{where} stands in no file; put it into one and import that")
+        module = _module(where, factory)
         file, digest = _source(where, factory)
         _check_free(where, name, ENVIRONMENTS.get(name), file)
         fields, options = declared(Settings), declared(PettingzooOptions)
@@ -113,8 +112,6 @@ def environment(
                 raise UserError(f"{where}: unknown setting {key!r}; allowed: {', '.join((*fields, *options))}")
             field, part = (fields[key], parts[0]) if key in fields else (options[key], parts[1])
             part[key] = field.parse(value, where)
-        # A module of a package is imported by name, not by path, so that its relative imports work.
-        module = factory.__module__ if "." in factory.__module__ else path
         location = f"{module}:{factory.__qualname__}"
         ENVIRONMENTS[name] = Environment(location, settings=parts[0], options=parts[1], file=file, digest=digest)
         return factory
@@ -145,6 +142,43 @@ def network(name: str, *, critic: type[Any] | None = None) -> Callable[[C], C]:
     return declare
 
 
+def metric(name: str) -> Callable[[T], T]:
+    """Make a function a number per episode, which the option `metrics` then records: `--set metrics=<name>`.
+
+    It is called after an episode with the rewards and the infos of its steps, two dictionaries by agent of lists:
+    `rewards["walker_0"][3]`, `infos["walker_0"][3].get("energy")`; an agent that is gone has 0 and {}. They hold all
+    agents, or with `metrics=<name>:agent` and `metrics=<name>:type` those of one agent or type at a time. It returns a
+    number, or None where the episode has none.
+    """
+
+    def declare(function: T) -> T:
+        where = f"metric {name!r}"
+        if not re.fullmatch(NAME, str(name)) or name in (*TAKEN, RETURN):
+            raise UserError(f"{where}: a name may hold letters, digits, '_', '.' and '-', and be no column of all runs")
+        try:
+            inspect.signature(function).bind({}, {})
+        except TypeError as error:
+            raise UserError(f"{where}: allowed: a function of rewards and infos: {error}") from None
+        module = _module(where, function)
+        file, digest = _source(where, function)
+        _check_free(where, name, METRICS.get(name), file)
+        METRICS[name] = Metric(function, module, file, digest)
+        return function
+
+    return declare
+
+
+def _module(where: str, thing: Any) -> str:
+    """From where worker processes import a function or class: a module of a package by its name, so that its relative
+    imports work, others by the path of their file."""
+    if "<locals>" in thing.__qualname__:
+        raise UserError(f"{where}: {thing.__qualname__} must stand at the top of its file")
+    path = source_file(thing)
+    if path is None:  # a notebook
+        raise UserError(f"{where} stands in no file; put it into one and import that")
+    return thing.__module__ if "." in thing.__module__ else str(path)
+
+
 def _check_turns(where: str, turns: Any) -> None:
     """UserError unless `turns` is a generator function that takes one argument, the context."""
     shape = "allowed: def name(context) with a `yield fp3o.Turn(…)` in it"
@@ -172,7 +206,7 @@ def _source(where: str, thing: Any) -> tuple[str, str]:
         raise UserError(f"{where}: its source cannot be read, and it is part of every run's name") from None
 
 
-def _check_free(where: str, name: str, known: Algorithm | Environment | Network | None, file: str) -> None:
+def _check_free(where: str, name: str, known: Algorithm | Environment | Network | Metric | None, file: str) -> None:
     """UserError if fp3o itself or another file has the name; the same file may declare it again."""
     if known is not None and known.file != file:
         if not known.file:

@@ -57,7 +57,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any], sources: Mapping[str
         if old.get(name) != new.get(name)
     ]
     sides = [side.get("plugins", {}) for side in (old, new)]
-    for part in ("algorithm", "environment", "network"):
+    for part in sorted({*sides[0], *sides[1]}):
         was, now = (side.get(part) for side in sides)
         if was != now:
             differences.append(Change(f"{part}-source", _text(was), _text(now)))

@@ -1,7 +1,8 @@
 """The option `metrics` of an environment: one number per episode, from its `infos` or its agents' rewards.
 
 `caught:sum,energy:last:agent,return:sum:type`: a name, how its numbers are combined over the steps of an episode, and
-whose they are. Each becomes columns of evaluations.csv: caught, energy/<agent> …, return/<type> ….
+whose they are; `fairness,fairness:type`: a function of a plug-in's (`@fp3o.metric`), and whose steps it is given. Each
+becomes columns of evaluations.csv: caught, energy/<agent> …, return/<type> ….
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fp3o.errors import UserError
+from fp3o.errors import UserError, unknown
+from fp3o.registry import metrics as functions
 
 OVER_STEPS = ("sum", "mean", "last", "max", "min")
 OWNERS = ("team", "agent", "type")
@@ -19,7 +21,11 @@ PLACES = ("env_steps", "iteration", "episode")
 """Columns of evaluations.csv that say where an episode stands, not how it went …"""
 TAKEN = (*PLACES, "return_per_agent", "won", "length")
 """… and, with `return`, all that every run has."""
-ALLOWED = f"name:how or name:how:whose, how = {', '.join(OVER_STEPS)}, whose = {', '.join(OWNERS)}"
+NAME = r"[A-Za-z_][\w.-]*"
+ALLOWED = (
+    f"name:how or name:how:whose, how = {', '.join(OVER_STEPS)}, whose = {', '.join(OWNERS)}; or name or name:whose, "
+    "name = a metric of an imported plug-in"
+)
 
 
 @dataclass(frozen=True)
@@ -27,14 +33,14 @@ class EpisodeMetric:
     """A number per episode, of the team or of each agent or type."""
 
     name: str
-    """A key of the infos; `return`: the rewards."""
+    """A key of the infos; `return`: the rewards; of a plug-in's function: its own."""
     over_steps: str
-    """sum, mean, last, max or min of the steps that report it."""
+    """sum, mean, last, max or min of the steps that report it; empty: a plug-in's function."""
     owner: str = "team"
     """team or type: the mean over its agents that report it at a step (rewards: over all of them)."""
 
     def __str__(self) -> str:
-        return ":".join((self.name, self.over_steps, *([] if self.owner == "team" else [self.owner])))
+        return ":".join(filter(None, (self.name, self.over_steps, self.owner if self.owner != "team" else "")))
 
 
 RETURN_OF_EACH = EpisodeMetric(RETURN, "sum", "agent")
@@ -45,10 +51,13 @@ def parse_metrics(text: str) -> tuple[EpisodeMetric, ...]:
     found: dict[tuple[str, str], EpisodeMetric] = {}
     for item in text.split(",") if text.strip() else ():
         parts = [part.strip() for part in item.split(":")]
-        if len(parts) not in (2, 3) or not re.fullmatch(r"[A-Za-z_][\w.-]*", parts[0]):
+        if len(parts) > 3 or not re.fullmatch(NAME, parts[0]):
             raise UserError(f"metrics: {item.strip()!r} is not understood; allowed: {ALLOWED}")
-        metric = EpisodeMetric(*parts)
-        if metric.over_steps not in OVER_STEPS or metric.owner not in OWNERS:
+        function = len(parts) == 1 or (len(parts) == 2 and parts[1] in OWNERS)
+        if function and parts[0] not in functions():
+            raise unknown("metric", parts[0], (*functions(), ALLOWED), "metrics")
+        metric = EpisodeMetric(parts[0], "" if function else parts[1], *parts[1 if function else 2 :])
+        if (metric.over_steps not in OVER_STEPS and not function) or metric.owner not in OWNERS:
             raise UserError(f"metrics: {item.strip()!r} is not allowed; allowed: {ALLOWED}")
         if metric.name in TAKEN or (metric.name == RETURN and metric.owner == "team"):
             raise UserError(f"metrics: {metric.name!r} is recorded in any case; allowed: another name")
@@ -64,5 +73,5 @@ def written(metrics: Iterable[EpisodeMetric]) -> str:
 
 
 def declared_metrics(given: Mapping[str, str]) -> str:
-    """The option's text for `@fp3o.environment(metrics={"caught": "sum", "energy": "last:agent"})`."""
+    """The option's text for `@fp3o.environment(metrics={"caught": "sum", "energy": "last:agent", "own": "team"})`."""
     return written(parse_metrics(",".join(f"{name}:{how}" for name, how in given.items())))

@@ -146,7 +146,8 @@ class PettingzooOptions:
     """What the factory is called with: name=value,name=value (numbers, true, false, null or text), or a JSON object."""
     metrics: Annotated[str, AddedLater("")] = ""
     """More columns of evaluations.csv, from the infos (`caught:sum,energy:last:agent`) or the rewards
-    (`return:sum:agent`, `return:sum:type`); how: sum, mean, last, max, min over steps; whose: team, agent, type."""
+    (`return:sum:agent`, `return:sum:type`); how: sum, mean, last, max, min over steps; whose: team, agent, type; or a
+    plug-in's (`fairness`, `fairness:type`)."""
 
     def __post_init__(self) -> None:
         parse_metrics(self.metrics)

@@ -19,6 +19,7 @@ from fp3o.config.catalogue import catalogue, variant_settings
 from fp3o.config.cells import Cell
 from fp3o.config.differences import Change, changes
 from fp3o.config.domains import DOMAINS, OPTIONS, revision
+from fp3o.config.metrics import parse_metrics
 from fp3o.config.options import PettingzooOptions
 from fp3o.config.settings import Settings, settings_of
 from fp3o.errors import UserError, unknown
@@ -110,7 +111,9 @@ def _configuration(cell: Cell, settings: Settings, options: Any, protocol: int, 
         "options": hashed(asdict(options), type(options)),
     }
     environment = options.env or cell.task if isinstance(options, PettingzooOptions) else ""
-    plugins = registry.digests(cell.algorithm, environment, settings.network)
+    measured = parse_metrics(options.metrics) if isinstance(options, PettingzooOptions) else ()
+    functions = [metric.name for metric in measured if not metric.over_steps]
+    plugins = registry.digests(cell.algorithm, environment, settings.network, functions)
     return {**configuration, "plugins": plugins} if plugins else configuration
 
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
@@ -230,13 +230,12 @@ def _suite(path: Path, argument: str) -> Suite:
     raw, imports = _read(path)
     for plugin in imports:
         load_file(plugin, f"suite {path.stem}, imports:")
-    artefacts = _artefacts(raw, path.stem)
     overrides = tuple((entry["cells"], entry["set"]) for entry in raw.get("overrides", []))
     suite = Suite(
         path.stem,
         int(raw.get("seed_block", SEED_BLOCK)),
         overrides,
-        tuple(artefacts),
+        (),
         raw,
         raw.get("budget", 1.0),
         path,
@@ -244,6 +243,8 @@ def _suite(path: Path, argument: str) -> Suite:
         imports,
         tuple(Saving(**entry) for entry in raw.get("saving", [])),
     )
+    artefacts = _artefacts(suite)
+    suite = replace(suite, artefacts=tuple(artefacts))
     ids = [cell.id for artefact in artefacts if artefact.seeds for cell in artefact.cells]
     if len(ids) > MOST_CELLS:
         raise UserError(f"suite {suite.name}: {len(ids)} cells are too many; allowed: {MOST_CELLS}")
@@ -264,15 +265,16 @@ def _suite(path: Path, argument: str) -> Suite:
     return suite
 
 
-def _artefacts(raw: Mapping[str, Any], suite: str) -> list[Artefact]:
+def _artefacts(of: Suite) -> list[Artefact]:
     """The artefacts in the file's order, without those that have no cell left by `only`."""
     catalogue()  # First, so that a mistake in tasks.yaml is not blamed on the suite.
+    raw, suite = of.raw, of.name
     entries = raw["artefacts"]
     shown: dict[str, tuple[Cell, ...]] = {}
     for name, entry in entries.items():
         groups = entry.get("cells", EVERY_CELL)
         with _named(f"suite {suite}, artefacts/{name}"):
-            named = [] if groups in (EVERY_CELL, NO_CELL) else [cell for group in groups for cell in _expand(group)]
+            named = [] if groups in (EVERY_CELL, NO_CELL) else [cell for group in groups for cell in _expand(group, of)]
         shown[name] = tuple(cell for cell in dict.fromkeys(named) if fnmatchcase(cell.id, raw.get("only", "*")))
     if not any(shown.values()):
         raise UserError(f"suite {suite}: only {raw.get('only', '*')!r} fits none of its cells")
@@ -354,17 +356,30 @@ def _require(path: Path, left_out: Sequence[str], inherited: Collection[str]) ->
             )
 
 
-def _expand(group: Mapping[str, Any] | str) -> list[Cell]:
+def _expand(group: Mapping[str, Any] | str, suite: Suite) -> list[Cell]:
     """The cells of a group: one by its id, or the product of lists of tasks, sharings, algorithms and a grid."""
     if isinstance(group, str):
         return [Cell.parse(group)]
-    labels = [label for algorithm in group["algorithms"] for label in _grid(algorithm, group.get("grid", {}))]
+    labels = [(a, label) for a in group["algorithms"] for label in _grid(a, group.get("grid", {}))]
     return [
-        Cell.parse(f"{group['domain']}/{task}/{sharing}/{label}")
+        _without_grid(Cell.parse(f"{row}/{algorithm}"), Cell.parse(f"{row}/{label}"), suite)
         for task in group["tasks"]
         for sharing in group["sharing"]
-        for label in labels
+        for row in [f"{group['domain']}/{task}/{sharing}"]
+        for algorithm, label in labels
     ]
+
+
+def _without_grid(plain: Cell, cell: Cell, suite: Suite) -> Cell:
+    """A cell of a grid; where its values are those of the cell without the grid, that one, so that nothing is trained
+    twice."""
+    if cell == plain:
+        return cell
+    try:
+        ours, others = (resolve(one, suite=suite) for one in (cell, plain))
+    except UserError:
+        return cell  # If it is the one at fault, that is said when it is planned.
+    return plain if (ours.settings, ours.options) == (others.settings, others.options) else cell
 
 
 def _grid(algorithm: str, grid: Mapping[str, Sequence[Scalar]]) -> list[str]:

@@ -56,7 +56,7 @@ class _Sequence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, operator: Operator, gradient: Operator, inputs: Tensor, keep: Tensor, *others: Tensor) -> Any:
-        states, kept = operator(inputs, keep, *others)
+        states, kept = _plain(operator, inputs)(inputs, keep, *others)
         _, weight, _ = others
         ctx.gradient = gradient
         ctx.save_for_backward(keep, weight, kept)
@@ -64,8 +64,14 @@ class _Sequence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        of_inputs, *others = ctx.gradient(gradient.contiguous(), *ctx.saved_tensors)
+        of_inputs, *others = _plain(ctx.gradient, gradient)(gradient.contiguous(), *ctx.saved_tensors)
         return None, None, of_inputs, None, *others
+
+
+def _plain(operator: Operator, given: Tensor) -> Operator:
+    """On a CPU, unless the compiler looks on, the function itself: an operator imports the compiler when it is called,
+    two seconds of a short run."""
+    return PLAIN.get(operator, operator) if type(given) is Tensor and given.is_cpu else operator
 
 
 def _sequence(operator: Operator, gradient: Operator, *given: Tensor) -> Tensor:
@@ -149,8 +155,7 @@ def _(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Ten
 # A step after the other ----------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("fp3o::gru_forward", mutates_args=())
-def sequence(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+def _forward(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """States [L, R, P, C, H] from inputs [L, R, P, C, 3H] and keep [L, R, P, C], and what their gradient needs."""
     size = state.shape[-1]
     states, kept = _outputs(inputs, keep, state, weight, bias)
@@ -164,6 +169,9 @@ def sequence(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: 
         torch.addcmul(given[..., 2 * size :], both[..., :size], hidden_new, out=new).tanh_()
         state = torch.addcmul(new, both[..., size:], before - new, out=states[step])
     return states, kept
+
+
+sequence = torch.library.custom_op("fp3o::gru_forward", _forward, mutates_args=())
 
 
 @sequence.register_kernel("cuda")
@@ -191,10 +199,7 @@ def _outputs(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: 
     return inputs.new_empty(len(inputs), *state.shape), inputs.new_empty(len(inputs), KEPT, *state.shape)
 
 
-@torch.library.custom_op("fp3o::gru_backward", mutates_args=())
-def sequence_gradient(
-    gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _backward(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of the inputs, the first state, weight and bias from that of the states."""
     size = gradient.shape[-1]
     of_inputs, of_state, *_ = _gradients(gradient, keep, weight, kept)
@@ -217,6 +222,10 @@ def sequence_gradient(
         of_state += torch.bmm(recurrent.flatten(0, 1), transposed).view_as(of_state)
         of_state *= keep[step, ..., None]
     return of_inputs, of_state, *_of_parameters(kept[:, 0], of_recurrent, weight)
+
+
+sequence_gradient = torch.library.custom_op("fp3o::gru_backward", _backward, mutates_args=())
+PLAIN: dict[Operator, Operator] = {sequence: _forward, sequence_gradient: _backward}
 
 
 @sequence_gradient.register_kernel("cuda")

@@ -12,7 +12,7 @@ from bokeh.resources import Resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fp3o.config import Cell, Row, variant_settings
+from fp3o.config import Cell, Row, setting_names, variant_settings
 from fp3o.config.domains import Scoring
 from fp3o.report import sheets
 from fp3o.report.conclusions import by_verdict, conclusions
@@ -137,7 +137,7 @@ def pages(
         "card": card,
         "conclusions": conclusions(card, against_baseline(judged.values())),
         "claims_by_verdict": by_verdict(card),
-        "tasks": tasks_of(data, [result for result in results if result not in apart], curves),
+        "tasks": tasks_of(data, [r for r in results if r not in apart or not r.name.variant], curves),
         "results": results,
         "sweeps": apart,
         "sweeps_page": SWEEPS,
@@ -198,12 +198,18 @@ def _swept(cells: Sequence[Cell], swept: set[Cell]) -> tuple[str, ...]:
 
 
 def sweeps(cells: Sequence[Cell]) -> set[Cell]:
-    """Those cells that are values of a setting tried one after the other."""
+    """Those cells that are values of a setting tried one after the other. Of a grid, whose cells' names spell their
+    values out, the cell without a variant is one: that of the task's own values."""
     groups: dict[tuple[Row, str, tuple[str, ...]], list[Cell]] = {}
     for cell in cells:
         settings = variant_settings(cell.algorithm, cell.variant) if cell.variant else None
         if settings:
-            groups.setdefault((cell.row, cell.algorithm, tuple(settings)), []).append(cell)
+            group = groups.setdefault((cell.row, cell.algorithm, tuple(settings)), [])
+            group.append(cell)
+            plain = Cell(*cell.row, cell.algorithm)
+            spelt = cell.variant == "-".join(f"{name}-{value}" for name, value in settings.items())
+            if spelt and plain in cells and plain not in group and settings.keys() <= {*setting_names(cell)}:
+                group.append(plain)
     return {cell for group in groups.values() if len(group) >= SWEEP for cell in group}
 
 

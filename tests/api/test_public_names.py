@@ -199,6 +199,7 @@ algorithm(name: str, *, title: str = , colour: str = ,
     check: Callable[[Any, str, int], str] | None = None) -> Callable[[Turns], Turns]
 environment(name: str, *, settings: Mapping[str, Scalar] | None = None,
     metrics: Mapping[str, str] | None = None) -> Callable[[T], T]
+metric(name: str) -> Callable[[T], T]
 network(name: str, *, critic: type[Any] | None = None) -> Callable[[C], C]
 play(run: Run | str | Path, episodes: int = 10, seed: int = 0) -> list[Episode]
 runs(root: str | Path, cell: str = *, *, trust: bool = False) -> list[Any]

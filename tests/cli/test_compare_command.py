@@ -84,7 +84,8 @@ def test_one_folder_with_several_cells(call: Call) -> None:
             "no finished run here; allowed: a folder, or `fp3o pull",
         ),
         (("plot", "usual", "--out", "a/b.png"), "--out a/b.png: there is no folder a"),
-        (("plot", "usual", "--out", "b.gif"), "--out b.gif: allowed: a name that ends with .png, .pdf or .svg"),
+        (("plot", "usual", "--out", "b.gif"), "--out b.gif: allowed: a name that ends with .png, .pdf, .svg"),
+        (("compare", "usual", "bold", "--html", "b.png"), "--html b.png: allowed: a name that ends with .html"),
     ],
 )
 def test_refusals_are_one_line(arguments: tuple[str, ...], message: str, call: Call) -> None:
@@ -113,6 +114,23 @@ def test_a_picture(call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     code, text = call("plot", "usual", "--out", "again.png")
     assert (code, "pip install matplotlib" in text) == (2, True)
     assert importlib.util.find_spec("matplotlib") is not None
+
+
+def test_a_page(call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "a<b").symlink_to(folder / "bold")
+    code, text = call("compare", "usual", "a<b", "--html", "page.html")
+    assert (code, text.splitlines()[-1]) == (0, "page: page.html")
+    page = (folder / "page.html").read_text()
+    score, difference = text.splitlines()[2].partition(": ")[2].split("; ")
+    for shown in ("a&lt;b", score, difference, "actor_lr</td><td>0.005</td><td>0.05", "data:image/png;base64,iVBOR"):
+        assert shown in page
+    assert "a<b" not in page
+    _, text = call("compare", "usual", "usual", "--html", "page.html")
+    assert text.splitlines()[2].endswith("(n = 3); every seed equal to the first's")
+    assert '<p class="muted">None.</p>' in (folder / "page.html").read_text()
+    monkeypatch.setattr(plotting, "find_spec", lambda name: None)
+    code, text = call("compare", "usual", "a<b", "--html", "page.html")
+    assert (code, "--html needs bokeh and matplotlib: pip install bokeh matplotlib" in text) == (2, True)
 
 
 def test_runs_are_found_below_any_folder(folder: Path) -> None:

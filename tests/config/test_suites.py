@@ -279,6 +279,23 @@ def test_a_grid_is_made_of_variants_that_need_no_entry(tmp_path: Path) -> None:
             load_suite(str(bad)).runs()
 
 
+@pytest.mark.parametrize(
+    ("changed", "labels"),
+    [
+        ("", ["mappo-clip-0.1", "mappo"]),
+        ("overrides: [{cells: '*', set: {clip: 0.1}}]", ["mappo"]),  # overrides are stronger than variants
+        ("overrides: [{cells: '*/mappo-clip-0.2', set: {epochs: 1}}]", ["mappo-clip-0.1", "mappo-clip-0.2"]),
+    ],
+)
+def test_a_grids_point_with_the_cells_own_values_is_the_cell(changed: str, labels: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(MINE.replace(", epochs: [1, 2]", "") + changed)
+    plans = [plan for plan, _ in load_suite(str(path)).runs()]
+    assert [plan.cell.label for plan in plans] == labels
+    if not changed:
+        assert plans[1].digest == config.resolve(config.Cell.parse("matrix/climbing/full/mappo")).digest
+
+
 def test_a_baseline_is_one_of_the_tables_algorithms(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(MINE + "    baseline: happo\n")
     with pytest.raises(UserError, match="unknown algorithm 'happo' in suite mine, artefacts/table-mine/baseline"):

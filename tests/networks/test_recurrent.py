@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from fp3o.networks import recurrent
 from fp3o.networks.recurrent import (
@@ -122,3 +125,20 @@ def test_what_the_compiler_is_told_of_the_kernels(device: str) -> None:
     gradients = fused_sequence_gradient(torch.ones_like(states), keep, weight, kept)
     assert [x.shape for x in gradients] == [x.shape for x in (inputs, state, weight, bias)]
     assert all(x.is_contiguous() for x in gradients)
+
+
+def test_the_compiler_sees_operators_and_is_not_imported_without_need() -> None:
+    """Unrolled, a sequence would be compiled for minutes; importing the compiler takes longer than a short run."""
+    given = drawn(torch.float32)
+    traced = make_fx(lambda *x: with_gradients(gru, dict(zip(given, x, strict=True))), tracing_mode="fake")
+    called = {str(node.target) for node in traced(*given.values()).graph.nodes}
+    assert {"fp3o.gru_forward.default", "fp3o.gru_backward.default"} <= called
+
+    code = (
+        "import sys, torch; from fp3o.networks.recurrent import gru\n"
+        "x = [torch.ones(1, 1, 2, 3, 6), torch.ones(1, 1, 2, 2), torch.ones(1, 1, 2, 3), torch.ones(1, 1, 2, 6)]\n"
+        "gru(x[0].requires_grad_(), *x[1:], torch.ones(1, 1, 6)).sum().backward()\n"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"

@@ -19,6 +19,7 @@ def forget() -> Iterator[None]:
         registry.ALGORITHMS,  # type: ignore[assignment]
         registry.ENVIRONMENTS,
         registry.NETWORKS,
+        registry.METRICS,
         registry._LOADED,
         sys.modules,
     )

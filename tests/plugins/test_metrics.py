@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ AGENTS = Description(("scout_0", "guard_0", "guard_1"), (1, 2, 2), "categorical"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("caught", "'caught' is not understood"),
+        ("caught", "unknown metric 'caught' in metrics; allowed: name:how or name:how:whose"),
+        ("caught:type", "unknown metric 'caught' in metrics"),
+        ("a:sum:team:b", "'a:sum:team:b' is not understood"),
         ("caught:often", "'caught:often' is not allowed; allowed: name:how or name:how:whose, how = sum, mean, last"),
         ("caught:sum:everyone", "whose = team, agent, type"),
         ("return:sum", "'return' is recorded in any case"),
@@ -85,6 +88,54 @@ def test_rewards_of_their_own_are_recorded_by_agent_in_any_case() -> None:
     assert written(requested(PettingzooOptions(reward="own"))) == "return:sum:agent"
     asked = PettingzooOptions(reward="own", metrics="return:max:agent")
     assert written(requested(asked)) == "return:max:agent"
+
+
+DECLARED = """
+import fp3o
+
+@fp3o.metric("longest")
+def longest(rewards, infos):
+    return max((len(steps) for steps in infos.values() if "stop" not in steps[-1]), default=None)
+
+@fp3o.metric("wrong")
+def wrong(rewards, infos):
+    return {"scout_0": 0.0, "guard_0": "much"}.get(*rewards) if len(rewards) == 1 else infos["nobody"]
+"""
+
+
+def test_a_function_of_an_episode(write: Callable[[str, str], Path]) -> None:
+    load_file(write("longest.py", DECLARED))
+    assert declared_metrics({"longest": "team", "caught": "sum"}) == "longest,caught:sum"
+    assert written(parse_metrics("longest:team,longest : type")) == "longest,longest:type"
+    numbers = EpisodeNumbers(columns := columns_of(parse_metrics("longest,longest:type"), AGENTS))
+    assert [column.label for column in columns] == ["longest", "longest/scout", "longest/guard"]
+    numbers.add({"scout_0": 1.0}, {"scout_0": None})
+    numbers.add({}, {"scout_0": {"stop": 1}})
+    assert numbers.values() == [2.0, pytest.approx(math.nan, nan_ok=True), 2.0]
+    for text, told in (
+        ("wrong", "metric wrong fails: KeyError: 'nobody'"),
+        ("wrong:agent", "wrong/guard_0 = 'much'"),
+    ):
+        numbers = EpisodeNumbers(columns_of(parse_metrics(text), AGENTS))
+        with pytest.raises(Unfit, match=told):
+            numbers.values()
+    with pytest.raises(
+        UserError, match=r"unknown metric 'longst' in metrics; allowed: longest, .*did you mean longest"
+    ):
+        parse_metrics("longst")
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("@fp3o.metric('return')\ndef a(rewards, infos): return 0", "metric 'return': a name may hold"),
+        ("@fp3o.metric('a')\ndef a(episode): return 0", "metric 'a': allowed: a function of rewards and infos"),
+        ("def f():\n    @fp3o.metric('a')\n    def a(rewards, infos): return 0\nf()", "must stand at the top"),
+    ],
+)
+def test_functions_that_cannot_be_metrics(source: str, told: str, write: Callable[[str, str], Path]) -> None:
+    with pytest.raises(UserError, match=told):
+        load_file(write("a.py", f"import fp3o\n{source}\n"))
 
 
 class Crates(gymnasium.Env):
@@ -184,29 +235,43 @@ def test_the_example_fits_and_plays() -> None:
 def test_metrics_go_from_training_to_tables_and_plots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = {"total_steps": 96, "rollout_threads": 2, "evaluation_episodes": 2, "evaluation_interval": 1, "epochs": 1}
+    load_file(EXAMPLE.with_name("fairness.py"))
+    few: dict[str, Any] = {
+        "metrics": "fruit:last,idle:mean:agent,fairness",
+        "total_steps": 96,
+        "rollout_threads": 2,
+        "evaluation_episodes": 2,
+        "evaluation_interval": 1,
+        "epochs": 1,
+    }
     folders = fp3o.train("pettingzoo/harvest/full/mappo", [0, 1], few, tmp_path / "runs", quiet=True)
     run = folders[0]
-    columns = [*records.EVALUATION_COLUMNS, "fruit", "idle/agent_0", "idle/agent_1", "return/agent_0", "return/agent_1"]
+    columns = [*records.EVALUATION_COLUMNS, "fruit", "idle/agent_0", "idle/agent_1", "fairness"]
+    columns += ["return/agent_0", "return/agent_1"]
     assert list(run.evaluations) == columns
-    apart = run.evaluations["return/agent_0"] + run.evaluations["return/agent_1"]
-    assert apart == pytest.approx(run.evaluations["return"])
+    each = np.stack([run.evaluations[f"return/agent_{number}"] for number in range(2)])
+    assert each.sum(0) == pytest.approx(run.evaluations["return"])
+    assert run.evaluations["fairness"] == pytest.approx(each.min(0) / each.max(0), rel=1e-5)
+    used = resolve(Cell.parse(run.cell), few).configuration()["plugins"]
+    assert used.keys() == {"environment", "metric fairness"}
     last = run.evaluations["env_steps"] == run.evaluations["env_steps"].max()
     assert run.score["metrics"]["fruit"] == pytest.approx(run.evaluations["fruit"][last].mean(), rel=1e-5)
     ids = [layout.RunId(one.cell, one.digest, one.seed) for one in folders]
     loaded = tuple(load_run(one.path, name) for one, name in zip(folders, ids, strict=True))
     cell = CellRuns(Planned(run.cell, run.digest, (0, 1)), loaded)
     note = own_metrics.sentence(cell)
-    assert f"{run.cell}: fruit {own_metrics.mean_of(cell, 'fruit')}, idle/agent_0" in note
+    assert f", fruit {own_metrics.mean_of(cell, 'fruit')}, idle/agent_0" in note
+    assert f"{run.cell}: fairness {own_metrics.mean_of(cell, 'fairness')}" in note
     sheet = sheets.metrics(cell)
     assert sheet is not None
     assert sheet.header == ["Metric", "Mean ± deviation", "seed 0", "seed 1"]
-    assert [row[0] for row in sheet.rows] == columns[len(records.EVALUATION_COLUMNS) :]
+    assert [row[0] for row in sheet.rows] == sorted(columns[len(records.EVALUATION_COLUMNS) :])
     assert "its score is the sum over agents, whose rewards differ" in note
     assert load_run(run.path, ids[0], "fruit").curve.value[-1] == pytest.approx(run.score["metrics"]["fruit"], rel=1e-5)
     monkeypatch.chdir(tmp_path)
     for arguments, code, said in (
         (["plot", "runs", "--metric", "idle/agent_1"], 0, "idle/agent_1, up to 96 steps"),
+        (["plot", "runs", "--metric", "fairness"], 0, "fairness, up to 96 steps"),
         (["plot", "runs", "--metric", "fruits"], 2, "has no metric 'fruits'; allowed: return, return_per_agent, won, "),
         (["compare", "runs/pettingzoo", "runs", "--metric", "fruit"], 0, "score: fruit of deterministic evaluation"),
     ):

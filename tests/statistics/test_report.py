@@ -19,7 +19,7 @@ from fp3o.report import __main__ as report
 from fp3o.report import sheets
 from fp3o.report.conclusions import ORDER, conclusions
 from fp3o.report.curve import chart, curves_of
-from fp3o.report.page import INDEX, environment, pages
+from fp3o.report.page import INDEX, environment, pages, sweeps
 from fp3o.statistics import cost
 from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
@@ -219,6 +219,17 @@ def test_a_picture_starts_with_four_algorithms_and_sweeps_have_their_own_page(tm
     anchor = "cell-mamujoco--reacher-2x1--full--fp3o-rollout-100"
     assert f'<a href="index.html#{anchor}"' in found["sweeps.html"]
     assert f'id="{anchor}"' in found["index.html"]
+
+
+def test_the_cell_without_a_grid_is_a_point_of_its_sweep() -> None:
+    def cells(*labels: str) -> list[config.Cell]:
+        return [config.Cell.parse(f"smac/3s5z/full/{label}") for label in labels]
+
+    grid = cells("mappo-clip-0.1", "mappo", "mappo-clip-0.3")
+    assert sweeps([*grid, *cells("ippo", "mappo-10-epochs")]) == set(grid)
+    assert sweeps(grid[1:]) == set()
+    # Named variants, and those of the environment, are compared with the cell, not tried beside it.
+    assert sweeps(cells("fp3o", "fp3o-8-7", "fp3o-3-2", "fp3o-help_radius-2", "fp3o-help_radius-8")) == set()
 
 
 @pytest.mark.parametrize(("best", "shown"), [(0.0, "all equal"), (1.0, "0.00 [0.00, 0.00]")])

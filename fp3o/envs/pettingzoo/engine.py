@@ -34,6 +34,7 @@ from fp3o.envs.pettingzoo.metrics import columns_of, requested
 from fp3o.envs.pettingzoo.spaces import Description, Unfit
 from fp3o.errors import UserError
 from fp3o.machine import processors
+from fp3o.registry import METRICS
 
 # Timeout for importing a simulator and building environments, which may take longer than any step.
 START_SECONDS = 120.0
@@ -150,6 +151,7 @@ class PettingzooBatch(BatchEnv):
             "limit": self._options.episode_limit,
             "auto_reset": self._auto_reset,
             "metrics": written(self._metrics),
+            "metric_modules": [METRICS[metric.name].module for metric in self._metrics if not metric.over_steps],
         }
         for worker in workers:
             mine = {"worker": worker.number, "first": worker.slots.start, "last": worker.slots.stop}

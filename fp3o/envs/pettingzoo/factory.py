@@ -53,7 +53,7 @@ def load_factory(env: str, given: Mapping[str, Any]) -> Callable[[], Any]:
     if not module_name or not names:
         raise Unfit(f"{env!r} is not of the form module:factory; known by name: {', '.join(ENVIRONMENTS)}")
     try:
-        target = _module(module_name)
+        target = load_module(module_name)
     except Exception as error:
         advice = f"; pip install '{known.package}'" if known and isinstance(error, ImportError) else ""
         raise Unfit(f"module {module_name!r} cannot be imported: {one_line(error)}{advice}") from error
@@ -70,7 +70,7 @@ def load_factory(env: str, given: Mapping[str, Any]) -> Callable[[], Any]:
     return functools.partial(target, **arguments)
 
 
-def _module(name: str) -> ModuleType:
+def load_module(name: str) -> ModuleType:
     """By its name, or by the path of its file."""
     return load_file(name) if name.endswith(".py") else importlib.import_module(name)
 
@@ -111,7 +111,7 @@ def provenance(env: str) -> dict[str, str]:
     versions = {"pettingzoo": metadata.version("pettingzoo"), "gymnasium": metadata.version("gymnasium")}
     for package in metadata.packages_distributions().get(module_name.partition(".")[0], []):
         versions[package] = metadata.version(package)
-    source = _module(module_name).__file__
+    source = load_module(module_name).__file__
     if source:
         versions["source_sha256"] = hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16]
     return versions

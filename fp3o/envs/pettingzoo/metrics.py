@@ -11,6 +11,7 @@ from typing import Any
 from fp3o.config.metrics import RETURN, RETURN_OF_EACH, EpisodeMetric, parse_metrics
 from fp3o.config.options import PettingzooOptions
 from fp3o.envs.pettingzoo.spaces import Description, Unfit, type_name
+from fp3o.registry import METRICS
 
 OVER_STEPS: dict[str, Callable[[list[float]], float]] = {
     "sum": math.fsum,
@@ -29,6 +30,7 @@ class Column:
     """`caught`, `energy/walker_0`, `return/scout`: as in evaluations.csv."""
     name: str
     over_steps: str
+    """Empty: a plug-in's function."""
     agents: tuple[str, ...]
 
 
@@ -82,16 +84,23 @@ class EpisodeNumbers:
 
     def begin(self) -> None:
         self._seen: list[list[float]] = [[] for _ in self._columns]
+        # Of every step, for the functions of plug-ins.
+        agents = [agent for column in self._columns if not column.over_steps for agent in column.agents]
+        self._rewards: dict[str, list[float]] = {agent: [] for agent in agents}
+        self._infos: dict[str, list[dict[str, Any]]] = {agent: [] for agent in agents}
 
     def add(self, rewards: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
         """The numbers of one step; agents that do not report one are left out."""
+        for agent in self._rewards:
+            self._rewards[agent].append(float(rewards.get(agent, 0.0)))
+            self._infos[agent].append(dict(infos.get(agent) or {}))
         for column, seen in zip(self._columns, self._seen, strict=True):
             if column.name == RETURN:
                 numbers = [float(rewards.get(agent, 0.0)) for agent in column.agents]
             else:
                 told = ((agent, infos.get(agent)) for agent in column.agents)
                 numbers = [
-                    _number(agent, column.name, info[column.name])
+                    _number(f"infos of {agent}: {column.name}", info[column.name])
                     for agent, info in told
                     if isinstance(info, Mapping) and column.name in info
                 ]
@@ -101,14 +110,30 @@ class EpisodeNumbers:
     def values(self) -> list[float]:
         """A number per column; NaN where no step of the episode reported one."""
         pairs = zip(self._columns, self._seen, strict=True)
-        return [OVER_STEPS[column.over_steps](seen) if seen else math.nan for column, seen in pairs]
+        return [
+            self._computed(column)
+            if not column.over_steps
+            else OVER_STEPS[column.over_steps](seen)
+            if seen
+            else math.nan
+            for column, seen in pairs
+        ]
+
+    def _computed(self, column: Column) -> float:
+        rewards = {agent: self._rewards[agent] for agent in column.agents}
+        infos = {agent: self._infos[agent] for agent in column.agents}
+        try:
+            value = METRICS[column.name].function(rewards, infos)
+        except Exception as error:
+            raise Unfit(f"metric {column.label} fails: {type(error).__name__}: {error}") from error
+        return math.nan if value is None else _number(f"metric {column.label}", value)
 
 
-def _number(agent: str, name: str, value: Any) -> float:
+def _number(where: str, value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise Unfit(f"infos of {agent}: {name} = {value!r} is no number, and is recorded as a metric") from None
+        raise Unfit(f"{where} = {value!r} is no number, and is recorded as a metric") from None
     if not math.isfinite(number):
-        raise Unfit(f"infos of {agent}: {name} is NaN or infinite, and is recorded as a metric")
+        raise Unfit(f"{where} is NaN or infinite, and is recorded as a metric")
     return number

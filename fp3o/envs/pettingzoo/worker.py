@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fp3o.config.metrics import parse_metrics
 from fp3o.envs.interface import episode_generator
 from fp3o.envs.pettingzoo.child import end_own_group, leave_with_parent
-from fp3o.envs.pettingzoo.factory import build, load_factory, one_line, provenance
+from fp3o.envs.pettingzoo.factory import build, load_factory, load_module, one_line, provenance
 from fp3o.envs.pettingzoo.memory import SharedArrays, attach
 from fp3o.envs.pettingzoo.metrics import Column, EpisodeNumbers, columns_of
 from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, check_rewards, checked_numbers, describe
@@ -151,6 +151,8 @@ class WorkerSlots:
     def __init__(
         self, order: dict[str, Any], factory: Callable[[], Any], description: Description, memory: int
     ) -> None:
+        for name in order["metric_modules"]:
+            load_module(name)
         columns = columns_of(parse_metrics(order["metrics"]), description)
         self._shared = attach(memory, description, order["slots"], order["workers"], len(columns))
         self._limit, self._auto_reset, self._worker = order["limit"], order["auto_reset"], order["worker"]
