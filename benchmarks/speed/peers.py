@@ -4,8 +4,7 @@ On a CPU: processor seconds, one core. On a GPU (`--device cuda`): seconds by th
 one after the other in one run; time to compile apart. Each peer has an environment of its own (peers.txt), as they need
 other packages than we do. What is asked for is the same, not how it is done: BenchMARL steps PettingZoo's environments
 one after the other, JaxMARL's games are programs of its own (SMAX is another game than SMAC, with simpler enemies), and
-its networks have no layer or value normalisation. `plain`, on a CPU: ours without
-them, for this comparison alone.
+its networks have no layer or value normalisation. `plain`, on a CPU: ours without them, for this comparison alone.
 
   python benchmarks/speed/peers.py --benchmarl PYTHON --jaxmarl PYTHON CHECKOUT
 """
@@ -13,25 +12,28 @@ them, for this comparison alone.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
 import subprocess
-import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import torch
 
 import fp3o
+from fp3o.execution.compute import Device
+from fp3o.execution.compute import Path as Form
 from fp3o.fields import Scalar
-from fp3o.networks import trunk
 
 HERE = Path(__file__).parent
 SEEDS = (1, 5)
@@ -88,17 +90,15 @@ class Watch(fp3o.Callback):
         self.times.append((time.perf_counter(), time.process_time()))
 
 
-def ours(work: Work, seeds: int, device: str, plain: bool) -> dict[str, float]:
+def ours(work: Work, seeds: int, device: Device, plain: bool) -> dict[str, float]:
     iterations, repeats, watch = work.iterations[device], 3, Watch()
     per_iteration = work.environments * work.steps
     total = (1 + WARM_UP + repeats * iterations) * per_iteration
     settings = work.settings | {"total_steps": total} | ({"value_normalisation": False} if plain else {})
-    standardised = trunk.standardised
-    if plain:
-        trunk.standardised = lambda x: x
+    path: Form = "eager" if device == "cpu" and work.recurrent else "compiled"  # as `auto` chooses in long runs
+    normalised = mock.patch("fp3o.networks.trunk.standardised", lambda x: x) if plain else nullcontext()
     before = time.perf_counter()
-    path = "eager" if device == "cpu" and work.recurrent else "compiled"  # as `auto` chooses in long runs
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, normalised:
         fp3o.train(
             work.cell,
             seeds=list(range(seeds)),
@@ -109,11 +109,9 @@ def ours(work: Work, seeds: int, device: str, plain: bool) -> dict[str, float]:
             path=path,
             threads=1 if device == "cpu" else 0,
         )
-    trunk.standardised = standardised
     marks = watch.times[WARM_UP::iterations]
     wall, processor = (
-        min(after[of] - before[of] for before, after in zip(marks, marks[1:], strict=False)) / iterations
-        for of in (0, 1)
+        min(end[of] - start[of] for start, end in itertools.pairwise(marks)) / iterations for of in (0, 1)
     )
     return {"start": watch.times[0][0] - before, "wall": wall, "processor": processor}
 
@@ -185,4 +183,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

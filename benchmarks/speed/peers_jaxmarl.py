@@ -17,11 +17,6 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
-# Its scripts log to W&B and read their configuration by Hydra; neither is needed to train.
-for name in ("hydra", "omegaconf", "wandb"):
-    sys.modules.setdefault(name, MagicMock())
-sys.modules["wandb"].log = lambda *_, **__: None  # type: ignore[attr-defined]
-
 import jax
 
 SCRIPTS = {
@@ -54,6 +49,9 @@ REPEATS = 3
 
 
 def script(checkout: Path, task: str) -> ModuleType:
+    # It logs to W&B and reads its configuration by Hydra; neither is needed to train.
+    for name in ("hydra", "omegaconf", "wandb"):
+        sys.modules[name] = MagicMock(log=lambda *_, **__: None)
     spec = importlib.util.spec_from_file_location("jaxmarl_script", checkout / SCRIPTS[task])
     if spec is None or spec.loader is None:
         sys.exit(f"{checkout}: no {SCRIPTS[task]}; needed: a checkout of JaxMARL's repository")

@@ -6,6 +6,7 @@ undecided) are computed here from the tables' columns; nothing about a result is
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections import Counter
