@@ -88,13 +88,14 @@ test-generic: setup-dev
 test-slow: setup-dev
 	$(BIN)/pytest -m "slow or slurm or s3"
 
-# Processor time of an iteration, ours and BenchMARL's, which has an environment of its own.
-.venv-peers/installed: benchmarks/speed/peers.txt
-	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --no-compile -r benchmarks/speed/peers.txt
-	touch $@
-peers: setup .venv-peers/installed
-	$(BIN)/python benchmarks/speed/peers.py --python .venv-peers/bin/python
+# Processor time of an iteration: ours, BenchMARL's and, with JAXMARL=<checkout of its repository>, JaxMARL's. Each has
+# an environment of its own.
+.venv-peers/%: benchmarks/speed/%.txt
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --no-compile -r $< || { rm -r $@; false; }
+peers: setup .venv-peers/peers_benchmarl $(if $(JAXMARL),.venv-peers/peers_jaxmarl)
+	$(BIN)/python benchmarks/speed/peers.py --benchmarl .venv-peers/peers_benchmarl/bin/python \
+		$(if $(JAXMARL),--jaxmarl .venv-peers/peers_jaxmarl/bin/python $(JAXMARL))
 
 # All locks from pyproject.toml; pins that still fit stay. `make lock UPGRADE="numpy scipy"` takes their newest versions.
 lock: setup-dev
