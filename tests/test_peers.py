@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ def test_interpreters_are_named_from_here(
     monkeypatch.setattr(
         peers, "ours", lambda *_, plain: {"start": 1.0, "wall": 3.0, "processor": 1.0 if plain else 2.0}
     )
-    monkeypatch.setattr(peers.os, "sched_setaffinity", lambda *_: None, raising=False)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
     arguments = ["--benchmarl", "bin/python", "--jaxmarl", "bin/python", ".", "--rows", "mpe-mlp"]
     monkeypatch.setattr(sys, "argv", ["peers.py", *arguments])
     peers.main()

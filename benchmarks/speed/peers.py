@@ -1,10 +1,11 @@
 """How does an iteration compare with BenchMARL's and JaxMARL's at the same sizes? One JSON line per row (`make peers`).
 
 On a CPU: processor seconds, one core. On a GPU (`--device cuda`): seconds by the clock. No evaluations; ours and theirs
-one after the other in one run; time to compile apart. Each peer has an environment of its own (peers_*.txt), as they need
-other packages than we do. What is asked for is the same, not how it is done: BenchMARL steps PettingZoo's environments
-one after the other, JaxMARL's games are programs of its own (SMAX is another game than SMAC, with simpler enemies), and
-its networks have no layer or value normalisation. `plain`, on a CPU: ours without them, for this comparison alone.
+one after the other in one run; time to compile apart. Each peer has an environment of its own (peers_*.txt), as it
+needs other packages than we do. What is asked for is the same, not how it is done: BenchMARL steps PettingZoo's
+environments one after the other, JaxMARL's games are programs of its own (SMAX is another game than SMAC, with simpler
+enemies), and its networks have no layer or value normalisation. `plain`, on a CPU: ours without them, for this
+comparison alone.
 
   python benchmarks/speed/peers.py --benchmarl PYTHON --jaxmarl PYTHON CHECKOUT
 """

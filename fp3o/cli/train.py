@@ -51,7 +51,7 @@ class Computing:
         int,
         arg(
             metavar="K",
-            help="CPU threads of the simulators, and whether eager updates may take two; 0: what pays on this machine. "
+            help="CPU threads of the simulators and of eager updates; 0: what pays on this machine. "
             "Results do not change.",
         ),
     ] = 0

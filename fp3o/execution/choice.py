@@ -10,6 +10,7 @@ import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, cast, get_args
 
 import torch
@@ -21,7 +22,7 @@ from fp3o.execution.compute import Compute
 from fp3o.execution.cuda_graphs import capture
 from fp3o.execution.gpu_policy import GpuPolicy
 from fp3o.execution.program_cache import cache_folder
-from fp3o.execution.steps import CompiledSteps, GraphSteps, PairedSteps
+from fp3o.execution.steps import CompiledSteps, GraphSteps, ThreadedSteps
 from fp3o.learner.step import Stepper, Steps
 from fp3o.machine import has_c_compiler, has_mps, processors
 from fp3o.networks.actor import Actor
@@ -65,8 +66,14 @@ class Execution:
             return GraphSteps
         if self.mode == "compiled":
             return CompiledSteps
-        two_threads = (self.threads or processors()) > 1
-        return PairedSteps if two_threads and self.device == "cpu" else lambda stepper: stepper
+        if self.step_threads > 1:
+            return partial(ThreadedSteps, threads=self.step_threads)
+        return lambda stepper: stepper
+
+    @property
+    def step_threads(self) -> int:
+        """Threads of eager gradient steps on a CPU; 1 in all other forms."""
+        return (self.threads or processors()) if (self.mode, self.device) == ("eager", "cpu") else 1
 
     @property
     def policy_class(self) -> type[Policy]:

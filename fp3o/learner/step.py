@@ -336,14 +336,27 @@ def take_step(
     do not depend on each other.
     """
     weights = stepper.loss_weights(turn, variant, rows)
-    units = stepper.slice_units(rows)
-    parts = rows.split(units, 2) if units < rows.shape[2] else (rows,)
-    actor, critic = both(
-        lambda: _added([stepper.actor_gradients(turn, variant, weights, part) for part in parts]),
-        lambda: _added([stepper.critic_gradients(turn, variant, weights, part) for part in parts]),
-    )
+    given = (stepper, turn, variant, weights, rows)
+    actor, critic = both(partial(actor_sums, *given), partial(critic_sums, *given))
     statistics: StepStatistics = stepper.apply(actor, critic, turn.members, variant)
     return statistics
+
+
+def actor_sums(stepper: Any, turn: TurnData, variant: StepVariant, weights: LossWeights, rows: Tensor) -> ActorSums:
+    """The actors' gradients and the parts of their loss, over all slices of a minibatch."""
+    parts: list[ActorSums] = [stepper.actor_gradients(turn, variant, weights, x) for x in _slices(stepper, rows)]
+    return _added(parts)
+
+
+def critic_sums(stepper: Any, turn: TurnData, variant: StepVariant, weights: LossWeights, rows: Tensor) -> CriticSums:
+    """Likewise of the critics."""
+    parts: list[CriticSums] = [stepper.critic_gradients(turn, variant, weights, x) for x in _slices(stepper, rows)]
+    return _added(parts)
+
+
+def _slices(stepper: Any, rows: Tensor) -> tuple[Tensor, ...]:
+    units = stepper.slice_units(rows)
+    return rows.split(units, 2) if units < rows.shape[2] else (rows,)
 
 
 def _gradients(loss: Tensor, named: dict[str, Tensor]) -> tuple[Tensor, ...]:

@@ -60,6 +60,8 @@ class ModuleTrunk:
     """A module, called as `module(observation, available, memory)` with a batch of one network's rows."""
 
     def __init__(self, name: str, module: Callable[[Inputs, Any], nn.Module], inputs: Inputs, settings: Any) -> None:
+        # By default convolutions on a GPU round their factors to ten bits; all else here is in single precision.
+        torch.backends.cudnn.allow_tf32 = False
         self.name, self.seen, self.inputs = name, inputs, inputs.size
         self._build: Callable[[], nn.Module] = lambda: module(inputs, settings)
         self._file = source_file(module)

@@ -18,7 +18,6 @@ from fp3o.envs.native.ahead import compile_in_background
 from fp3o.errors import UserError
 from fp3o.execution.background import Background
 from fp3o.execution.choice import Execution
-from fp3o.execution.steps import PairedSteps
 from fp3o.learner.randomness import Draws
 from fp3o.learner.state import named, overwrite
 from fp3o.learner.update import Learner
@@ -75,7 +74,7 @@ class Block:
             self.env.close()
             raise
         wrap = execution.steps
-        if wrap is PairedSteps and not memory.holds_both(plan, self.env.spec, replicas):
+        if execution.step_threads > 1 and not memory.holds_both(plan, self.env.spec, replicas):
             wrap = lambda stepper: stepper  # noqa: E731 (the same numbers, one after the other)
         owners = sharing(cell.sharing, self.env.spec.agent_types)
         how = {"device": execution.device, "wrap": wrap}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from fp3o.execution import choice as execution
 from fp3o.execution import compiler as compiling
 from fp3o.execution.choice import Execution
 from fp3o.execution.compute import Compute
-from fp3o.execution.steps import CompiledSteps, GraphSteps, PairedSteps
+from fp3o.execution.steps import CompiledSteps, GraphSteps, ThreadedSteps
 from fp3o.learner.randomness import Draws
 from fp3o.learner.step import Stepper, Steps, StepVariant, TurnData, take_step
 from fp3o.learner.update import Learner
@@ -201,38 +201,45 @@ def test_a_step_in_four_parts_is_the_same(cell: str) -> None:
     assert [name for name, _ in calls] == names * (len(calls) // 4)
 
 
+@pytest.mark.parametrize(("threads", "sizes"), [(2, {3}), (3, {2, 1}), (8, {1})])
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])
-def test_two_threads_change_no_number(cell: str) -> None:
-    calls: list[tuple[str, int]] = []
-    paired = learned(cell, wrap=lambda stepper: InParts(stepper, calls, PairedSteps(stepper).both))
-    for one, noted, other in zip(learned(cell), paired, learned(cell, wrap=PairedSteps), strict=True):
-        assert all(torch.equal(one[name], other[name]) and torch.equal(one[name], noted[name]) for name in one)
-    here = threading.get_ident()
-    assert {thread for name, thread in calls if name == "actor_gradients"} == {here}
-    critics = {thread for name, thread in calls if name == "critic_gradients"}
-    assert len(critics) == 1
-    assert here not in critics
+def test_threads_change_no_number(cell: str, threads: int, sizes: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """sizes: of the groups of replicas."""
+    plain, calls = learned(cell), set[tuple[str, int, int]]()
+    methods = {name: getattr(Stepper, name) for name in ("actor_gradients", "critic_gradients")}
+    for name, method in methods.items():
+
+        def noted(stepper: Stepper, turn: TurnData, *others: Any, name: str = name, method: Any = method) -> Any:
+            calls.add((name, len(turn.members.agents), threading.get_ident()))
+            return method(stepper, turn, *others)
+
+        monkeypatch.setattr(Stepper, name, noted)
+    for one, other in zip(plain, learned(cell, wrap=partial(ThreadedSteps, threads=threads)), strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+    assert {size for _, size, _ in calls} == sizes
+    assert 2 <= len({thread for _, _, thread in calls}) <= threads
 
 
-def test_an_error_on_the_other_thread_is_not_lost() -> None:
-    def fail() -> None:
+def test_an_error_on_another_thread_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
         raise UserError("of the critic")
 
-    steps = PairedSteps(make_learner(short(MLP), recorded(MLP).spec, SEEDS).stepper)
+    monkeypatch.setattr(Stepper, "critic_gradients", fail)
     with pytest.raises(UserError, match="of the critic"):
-        steps.both(lambda: None, fail)
+        learned(MLP, wrap=partial(ThreadedSteps, threads=2))
 
 
-def test_eager_updates_take_two_threads_of_a_cpu_that_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    def form(mode: execution.Mode, threads: int) -> Wrap:
-        return Execution(mode, "cuda" if mode == "graph" else "cpu", torch.__version__, threads, "").steps
+def test_eager_updates_take_the_threads_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(mode: execution.Mode, threads: int) -> Execution:
+        return Execution(mode, "cuda" if mode == "graph" else "cpu", torch.__version__, threads, "")
 
-    monkeypatch.setattr(execution, "processors", lambda: 2)
-    assert [form("eager", threads) is PairedSteps for threads in (0, 1, 2)] == [True, False, True]
-    assert (form("compiled", 2), form("graph", 2)) == (CompiledSteps, GraphSteps)
-    monkeypatch.setattr(execution, "processors", lambda: 1)
+    monkeypatch.setattr(execution, "processors", lambda: 6)
     stepper = make_learner(short(MLP), recorded(MLP).spec, SEEDS).stepper
-    assert form("eager", 0)(stepper) is stepper
+    assert [chosen("eager", threads).step_threads for threads in (0, 1, 2)] == [6, 1, 2]
+    assert isinstance(chosen("eager", 2).steps(stepper), ThreadedSteps)
+    assert chosen("eager", 1).steps(stepper) is stepper
+    assert [chosen(mode, 2).steps for mode in ("compiled", "graph")] == [CompiledSteps, GraphSteps]
+    assert [chosen(mode, 2).step_threads for mode in ("compiled", "graph")] == [1, 1]
 
 
 @pytest.mark.parametrize("cell", [MLP, GRU, SEQUENTIAL])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from fp3o.config.sharings import SHARINGS
 from fp3o.errors import UserError
 from fp3o.execution import compiler
 from fp3o.execution.choice import SOUND_ON_CPUS, why_not_compiled
-from fp3o.execution.steps import CompiledSteps, GraphSteps, PairedSteps
+from fp3o.execution.steps import CompiledSteps, GraphSteps, ThreadedSteps
 from fp3o.learner.randomness import Draws
 from fp3o.learner.step import Stepper, Steps
 from fp3o.learner.update import Learner
@@ -198,7 +199,7 @@ def test_a_seed_alone_is_the_same_seed_in_a_stack(action: str) -> None:
 @pytest.mark.parametrize("recurrent", [False, True], ids=["mlp", "gru"])
 def test_other_forms_of_a_step_compute_the_same(recurrent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     eager, _ = learned(changing, recurrent=recurrent)
-    assert same(eager, learned(changing, recurrent=recurrent, wrap=PairedSteps)[0])
+    assert same(eager, learned(changing, recurrent=recurrent, wrap=partial(ThreadedSteps, threads=4))[0])
     with monkeypatch.context() as patched:
         replay_on_cpu(patched)
         assert same(eager, learned(changing, recurrent=recurrent, wrap=GraphSteps)[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from fp3o.config.sharings import SHARINGS
 from fp3o.envs import make
 from fp3o.envs.interface import EnvSpec
 from fp3o.execution import compiler
-from fp3o.execution.steps import CompiledSteps, GraphSteps, PairedSteps
+from fp3o.execution.steps import CompiledSteps, GraphSteps, ThreadedSteps
 from fp3o.learner.randomness import Draws
 from fp3o.learner.state import named
 from fp3o.learner.step import Stepper, Steps
@@ -206,7 +207,7 @@ def test_a_seed_alone_and_in_a_stack_are_the_same_bits(network: str, kind: str, 
 def test_faster_forms_of_a_step_compute_the_same(network: str, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads and as a graph bit for bit; traced for the compiler without a constant that could go stale."""
     found = {}
-    for form in (lambda stepper: stepper, PairedSteps, GraphSteps, CompiledSteps):
+    for form in (lambda stepper: stepper, partial(ThreadedSteps, threads=4), GraphSteps, CompiledSteps):
         with monkeypatch.context() as patched:
             if form is GraphSteps:
                 replay_on_cpu(patched)
