@@ -1,4 +1,4 @@
-"""benchmarks/speed/peers.py: that the other environments' interpreters are found."""
+"""benchmarks/speed/peers.py: that the other environments' interpreters are found, and docs/speed.md."""
 
 from __future__ import annotations
 
@@ -47,3 +47,9 @@ def test_interpreters_are_named_from_here(
         ("fp3o, plain", 5, 0.5),
         ("JaxMARL", 5, 15.0),
     ]
+
+
+def test_the_page_on_speed_has_what_was_printed() -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    lines = (docs / "evidence" / "peers.jsonl").read_text().splitlines()
+    assert peers.table(lines) in (docs / "speed.md").read_text()

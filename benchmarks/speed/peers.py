@@ -20,6 +20,7 @@ import platform
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import metadata
@@ -77,6 +78,10 @@ WORKS = {
     # JaxMARL's own sizes for SMAX; its script has 128 units written into it.
     "battle": Work("smac/3s5z/full/mappo", 128, 128, 4, 4, 128, True, {"cpu": 1, "cuda": 15}),
 }
+
+
+PLACES = {"cpu": "one ARM core", "cuda": "H200"}
+WORDS = {"mpe-mlp": "MPE, MLPs", "mpe-gru": "MPE, GRUs", "battle": "3s5z and SMAX, GRUs of 128 units"}
 
 
 class Watch(fp3o.Callback):
@@ -157,6 +162,20 @@ def report(name: str, seeds: int, device: str, who: str, found: dict[str, Any], 
     row |= {"machine": platform.machine(), "versions": found.get("versions", {"torch": metadata.version("torch")})}
     print(json.dumps(row), flush=True)
     return seconds
+
+
+def table(lines: Iterable[str]) -> str:
+    """The Markdown table of docs/speed.md, from lines that were printed (docs/evidence/peers.jsonl)."""
+    rows = [json.loads(line) for line in lines]
+    who = list(dict.fromkeys(row["who"] for row in rows))
+    found = {(row["device"], row["row"], row["seeds"], row["who"]): f"{row['ms_per_seed']:,.1f}" for row in rows}
+    head = ["ms per iteration and seed", *who]
+    body = [
+        [f"{PLACES[device]}, {WORDS[name]}, {seeds} seed{'s' * (seeds > 1)}"]
+        + [found.get((device, name, seeds, one), "–") for one in who]
+        for device, name, seeds in dict.fromkeys(key[:3] for key in found)
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body])
 
 
 def main() -> None:

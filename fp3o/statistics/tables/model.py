@@ -58,6 +58,8 @@ class Entry:
         """The comparison with the baseline as text, such as `+0.12 [0.03, 0.21] better`; "" if there is none."""
         if self.paired is None:
             return ""
+        if self.paired.difference == self.paired.low == self.paired.high == 0:  # in every seed
+            return "floor" if self.paired.verdict == "floor" else "all equal"
         difference, low, high = (
             fixed(value, self.digits) for value in (self.paired.difference, self.paired.low, self.paired.high)
         )
