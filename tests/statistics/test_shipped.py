@@ -37,3 +37,14 @@ def test_scorecard(runs: Path, tmp_path: Path) -> None:
     assert found.keys() == committed.keys()
     numbers = [{k: v for k, v in card.items() if not k.startswith("coverage")} for card in (found, committed)]
     assert numbers[0] == numbers[1]
+
+
+def test_the_page_on_the_workflow_counts_them() -> None:
+    names = ("paper", "preview", "smac-revision-2", "smac-revision-2-preview", "smac-variants")
+    counts = [len(json.loads((ROOT / "results" / name / "manifest.json").read_text())["runs"]) for name in names]
+    paper, preview, two, two_preview, variants = counts
+    told = (
+        f"The {sum(counts):,} shipped runs (paper {paper}, preview {preview:,}, the battle engine's revision 2 {two} "
+        f"and {two_preview}, its variants {variants})"
+    )
+    assert told in (ROOT / "docs" / "workflow.md").read_text()
