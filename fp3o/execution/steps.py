@@ -44,7 +44,8 @@ class ThreadedSteps:
         self._stepper = stepper
         self._others = ThreadPoolExecutor(threads - 1, initializer=partial(torch.set_num_threads, 1))
         replicas = len(stepper.state.running)
-        parts = torch.arange(replicas).tensor_split(min(replicas, (threads + 1) // 2))
+        thread_safe = stepper.actor.trunk.thread_safe and stepper.critic.trunk.thread_safe
+        parts = torch.arange(replicas).tensor_split(min(replicas, (threads + 1) // 2) if thread_safe else 1)
         self._groups = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
         self._steppers = [_stepper_of(stepper, group) for group in self._groups]
 

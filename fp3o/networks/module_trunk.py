@@ -59,6 +59,8 @@ def make_trunk(inputs: Inputs, settings: Any, role: Literal["actor", "critic"]) 
 class ModuleTrunk:
     """A module, called as `module(observation, available, memory)` with a batch of one network's rows."""
 
+    thread_safe = False  # torch.func puts the parameters of a call into the one module
+
     def __init__(self, name: str, module: Callable[[Inputs, Any], nn.Module], inputs: Inputs, settings: Any) -> None:
         # By default convolutions on a GPU round their factors to ten bits; all else here is in single precision.
         torch.backends.cudnn.allow_tf32 = False

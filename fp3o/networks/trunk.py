@@ -37,6 +37,10 @@ class Trunk(Protocol):
     def memory(self) -> int:
         """Numbers carried from step to step; 0: none."""
 
+    @property
+    def thread_safe(self) -> bool:
+        """Whether several threads may compute features at the same time."""
+
     def shapes(self) -> Shapes:
         """The parameters of one network."""
 
@@ -74,6 +78,7 @@ class StandardTrunk:
     recurrent: bool
     hidden_layers: int = 2
     activation: Literal["relu", "tanh"] = "relu"
+    thread_safe = True
 
     @property
     def memory(self) -> int:

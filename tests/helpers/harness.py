@@ -73,7 +73,9 @@ class Checkout:
         return done
 
     def snakemake(self, *arguments: str, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
-        return self.run("snakemake", *arguments, check=check, **environment)
+        """With the blocks of jobs, which the profile hides."""
+        loud = () if "--quiet" in arguments else ("--quiet", "host")
+        return self.run("snakemake", *arguments, *loud, check=check, **environment)
 
     def plan(self, *arguments: str) -> tuple[set[str], dict[str, int]]:
         """Of a dry run: the cells it would train, each with its seed block; jobs by rule, without `all`."""

@@ -91,8 +91,11 @@ def test_a_trainer_told_to_stop_saves_and_is_retried(checkout: Checkout, trained
 def test_a_failing_cell_costs_no_other(checkout: Checkout) -> None:
     names = ("table-mamujoco", "table-smac", "control-head-lr", "table-cost")
     wanted = [f"results/paper/tables/{name}.csv" for name in names]
-    done = checkout.snakemake(*wanted, "--retries", "0", check=False, FAKE_FAIL="hopper-3x1/full/mappo:4")
+    failing = "hopper-3x1/full/mappo:4"
+    done = checkout.run("snakemake", *wanted, "--retries", "0", check=False, FAKE_FAIL=failing)
     assert done.returncode == 1
+    assert "rule train:" not in done.stdout  # As a user sees it: no blocks of jobs, but what a failed one said
+    assert "fp3o: injected failure" in done.stdout
     assert len(checkout.documents()) == 25
     tables = {p.name for p in checkout.path.glob("results/paper/tables/*.csv")}
     assert tables == {"table-smac.csv", "control-head-lr.csv", "table-cost.csv"}

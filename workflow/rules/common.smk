@@ -52,7 +52,11 @@ GPUS = jobs.devices(str(config["gpus"]))
 MEMORY_MB = machine.memory_bytes() >> 20
 JOBS_PER_GPU = resources.jobs_per_gpu(config["jobs_per_gpu"], machine.processors(), machine.has_mps())
 
-# Parts of a job's command line that do not belong to any rule.
+# Parts of a job's command line that do not belong to any rule. The profile hides the blocks of jobs, and with them the
+# logs of those that fail: their commands show the end of them.
+SHOW_LOG = "tail -n 20 {log:q} >&2"
+OR_SHOW_LOG = f" || {{{{ code=$?; {SHOW_LOG}; exit $code; }}}}"
+LOGGED = " > {log:q} 2>&1" + OR_SHOW_LOG
 JOB = f"{PYTHON} -m fp3o.workflow.jobs --gpus {quoted(config['gpus'])} --per-gpu {JOBS_PER_GPU}"
 
 

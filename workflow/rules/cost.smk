@@ -18,7 +18,7 @@ rule cost_run:
         device_share=resources.WHOLE,
     shell:
         f"{JOB} --exclusive --log {{log:q}} -- {PYTHON} -m fp3o.workflow.cost measure {{wildcards.cell:q}}"
-        f" --suite {SUITE_ARGUMENT} --digest {{wildcards.digest}}"
+        f" --suite {SUITE_ARGUMENT} --digest {{wildcards.digest}}{OR_SHOW_LOG}"
 
 
 rule cost:
@@ -36,7 +36,7 @@ rule cost:
     message:
         "costs of the cells"
     shell:
-        f"{PYTHON} -m fp3o.workflow.cost table --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.cost table --suite {SUITE_ARGUMENT}{LOGGED}"
 
 
 rule table_cost:
@@ -56,4 +56,4 @@ rule table_cost:
         "table table-cost"
     shell:
         f"{PYTHON} -m fp3o.statistics.cost --suite {SUITE_ARGUMENT} --cost {{input.cost:q}}"
-        f" --out {quoted(ROOT)}/tables/table-cost > {{log:q}} 2>&1"
+        f" --out {quoted(ROOT)}/tables/table-cost{LOGGED}"

@@ -27,7 +27,7 @@ rule figure:
         "figure {wildcards.artefact}"
     shell:
         f"{PYTHON} -m paper_figures --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
-        f" --out {quoted(ROOT)}/figures > {{log:q}} 2>&1"
+        f" --out {quoted(ROOT)}/figures{LOGGED}"
 
 
 rule film:
@@ -47,7 +47,7 @@ rule film:
     message:
         "film of {wildcards.cell}"
     shell:
-        f"{PYTHON} -m fp3o render {{params.run:q}} --trust --out {{output:q}}{IMPORTS} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o render {{params.run:q}} --trust --out {{output:q}}{IMPORTS}{LOGGED}"
 
 
 # HTML that works from disk without a network; curves of sweeps go beside it.
@@ -72,4 +72,4 @@ rule html:
         "report"
     shell:
         f"{PYTHON} -m fp3o.report --suite {SUITE_ARGUMENT} --figures {ROOT}/figures --out {{output:q}}"
-        f" {'--cost ' if COST else ''}{{input.cost:q}} > {{log:q}} 2>&1"
+        f" {'--cost ' if COST else ''}{{input.cost:q}}{LOGGED}"

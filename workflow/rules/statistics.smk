@@ -30,7 +30,7 @@ rule cell:
     message:
         "cell {wildcards.cell}"
     shell:
-        f"{PYTHON} -m fp3o.workflow.manifest cell {{wildcards.cell:q}} --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest cell {{wildcards.cell:q}} --suite {SUITE_ARGUMENT}{LOGGED}"
 
 
 rule table:
@@ -54,7 +54,7 @@ rule table:
         "table {wildcards.artefact}"
     shell:
         f"{PYTHON} -m fp3o.statistics.tables --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
-        f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
+        f" --out {quoted(ROOT)}/tables{LOGGED}"
 
 
 # What the code says of itself beside what the paper says: no runs.
@@ -78,7 +78,7 @@ rule facts:
         "table {wildcards.artefact}"
     shell:
         f"{PYTHON} -m fp3o.statistics.facts --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
-        f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
+        f" --out {quoted(ROOT)}/tables{LOGGED}"
 
 
 # Two algorithms under variants of their environment.
@@ -102,7 +102,7 @@ rule orders:
         "table {wildcards.artefact}"
     shell:
         f"{PYTHON} -m fp3o.statistics.orders --suite {SUITE_ARGUMENT} --artefact {{wildcards.artefact}}"
-        f" --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
+        f" --out {quoted(ROOT)}/tables{LOGGED}"
 
 
 rule manifest:
@@ -120,7 +120,7 @@ rule manifest:
     message:
         "manifest of the runs"
     shell:
-        f"{PYTHON} -m fp3o.workflow.manifest manifest --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest manifest --suite {SUITE_ARGUMENT}{LOGGED}"
 
 
 rule metrics:
@@ -138,7 +138,7 @@ rule metrics:
     message:
         "metrics of the cells"
     shell:
-        f"{PYTHON} -m fp3o.workflow.manifest metrics --suite {SUITE_ARGUMENT} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.workflow.manifest metrics --suite {SUITE_ARGUMENT}{LOGGED}"
 
 
 rule curves:
@@ -156,7 +156,7 @@ rule curves:
     message:
         "learning curves of the cells"
     shell:
-        f"{PYTHON} -m fp3o.statistics.curves --suite {SUITE_ARGUMENT} --out {{output:q}} > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.statistics.curves --suite {SUITE_ARGUMENT} --out {{output:q}}{LOGGED}"
 
 
 rule scorecard:
@@ -178,7 +178,7 @@ rule scorecard:
         "scorecard: verdicts and claims"
     shell:
         f"{PYTHON} -m fp3o.statistics.scorecard --suite {SUITE_ARGUMENT} --out {{output:q}}"
-        f" {'--cost ' if COST else ''}{{input.cost:q}} > {{log:q}} 2>&1"
+        f" {'--cost ' if COST else ''}{{input.cost:q}}{LOGGED}"
 
 
 # Every verdict under other choices of the analysis.
@@ -200,7 +200,7 @@ rule robustness:
     message:
         "robustness of the verdicts"
     shell:
-        f"{PYTHON} -m fp3o.statistics.robustness --suite {SUITE_ARGUMENT} --out {quoted(ROOT)}/tables > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.statistics.robustness --suite {SUITE_ARGUMENT} --out {quoted(ROOT)}/tables{LOGGED}"
 
 
 rule scores:
@@ -219,4 +219,4 @@ rule scores:
     message:
         "scores of the runs"
     shell:
-        f"{PYTHON} -m fp3o.statistics.export --suite {SUITE_ARGUMENT} --out {quoted(ROOT)}/scores > {{log:q}} 2>&1"
+        f"{PYTHON} -m fp3o.statistics.export --suite {SUITE_ARGUMENT} --out {quoted(ROOT)}/scores{LOGGED}"

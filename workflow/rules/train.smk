@@ -8,7 +8,7 @@ TRAIN = f"{JOB} --slots {{resources.device_slots}} --log {{log:q}} -- fp3o train
 # Both write to the log; what fails leaves its exit code there.
 MARK = (
     f" && {PYTHON} -m fp3o.workflow.blocks {TRAINED} --mark {{output:q}} >> {{log:q}} 2>&1"
-    ' || {{ code=$?; echo "--- exit code $code" >> {log:q}; exit $code; }}'
+    f' || {{{{ code=$?; echo "--- exit code $code" >> {{log:q}}; {SHOW_LOG}; exit $code; }}}}'
 )
 RETRAIN_OPTION = " --retrain" if config["retrain"] else ""
 
