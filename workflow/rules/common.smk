@@ -56,7 +56,7 @@ JOBS_PER_GPU = resources.jobs_per_gpu(config["jobs_per_gpu"], machine.processors
 # logs of those that fail: their commands show the end of them.
 SHOW_LOG = "tail -n 20 {log:q} >&2"
 OR_SHOW_LOG = f" || {{{{ code=$?; {SHOW_LOG}; exit $code; }}}}"
-LOGGED = " > {log:q} 2>&1" + OR_SHOW_LOG
+LOGGED = f" > {{log:q}} 2>&1{OR_SHOW_LOG}"
 JOB = f"{PYTHON} -m fp3o.workflow.jobs --gpus {quoted(config['gpus'])} --per-gpu {JOBS_PER_GPU}"
 
 
