@@ -52,4 +52,20 @@ def test_interpreters_are_named_from_here(
 def test_the_page_on_speed_has_what_was_printed() -> None:
     docs = Path(__file__).parents[1] / "docs"
     lines = (docs / "evidence" / "peers.jsonl").read_text().splitlines()
-    assert peers.table(lines) in (docs / "speed.md").read_text()
+    page = (docs / "speed.md").read_text()
+    assert peers.table(lines) in page
+    rows = [json.loads(line) for line in lines]
+    ms = {(row["device"], row["row"], row["seeds"], row["who"]): row["ms_per_seed"] for row in rows}
+
+    def behind(device: str, name: str, seeds: int, who: str = "fp3o") -> float:
+        return float(ms[device, name, seeds, who] / ms[device, name, seeds, "JaxMARL"])
+
+    least, most = sorted(behind("cpu", "mpe-gru", seeds) for seeds in (1, 5))
+    assert f"**Behind on a CPU with GRUs**, by {least:.1f} to {most:.1f}." in page
+    one, five = (behind("cuda", "mpe-mlp", seeds) for seeds in (1, 5))
+    assert f"**Behind on a GPU with MLPs**, by {one:.1f} and {five:.1f}:" in page
+    five, one, battle = (1 / behind("cuda", *which) for which in (("mpe-gru", 5), ("mpe-gru", 1), ("battle", 1)))
+    assert f"**Ahead on a GPU with GRUs**, by {five:.1f} and {one:.1f} (MPE) and {battle:.1f} (battle, one seed" in page
+    assert all(behind("cpu", "mpe-mlp", seeds, "fp3o, plain") < 1 for seeds in (1, 5))  # "With MLPs … it is ahead"
+    whole = [937 * 5 * ms["cuda", "mpe-mlp", 5, who] / 1000 for who in ("fp3o", "JaxMARL")]
+    assert f"take {whole[0]:.0f} s with ours and {whole[1]:.0f} s with theirs" in page

@@ -84,14 +84,14 @@ def _turn_of(turn: TurnData, replicas: slice) -> TurnData:
     """The inputs of some replicas. Whole rollouts stay, as row numbers count from their start."""
     whole = turn.rollout.log_prob.shape
     return turn._replace(
-        members=_rows_of(turn.members, replicas)._replace(varying=turn.members.varying),
+        members=_rows_of(turn.members, replicas),
         inputs={name: x if x.shape == whole else x[replicas] for name, x in turn.inputs.items()},
         old_std=None if turn.old_std is None else turn.old_std[replicas],
     )
 
 
 def _rows_of(given: Named, replicas: slice) -> Named:
-    """A named tuple of tensors [R, …], of some replicas."""
+    """A named tuple of tensors [R, …], of some replicas; what is no tensor stays."""
     parts = {name: x[replicas] for name, x in given._asdict().items() if isinstance(x, Tensor)}
     part: Named = given._replace(**parts)
     return part

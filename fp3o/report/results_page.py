@@ -6,7 +6,6 @@ undecided) are computed here from the tables' columns; nothing about a result is
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import Counter
@@ -153,9 +152,7 @@ class Results:
 
     def first_evaluation(self, suite: str, row: Row) -> float:
         """Mean or median over seeds at the first evaluation, after one iteration."""
-        name = f"{row['domain']}_{row['task']}_{row['sharing']}.csv"
-        points = read_csv(self.root / f"results/{suite}/curves/{name}")
-        return next(float(point["score"]) for point in points if point["algorithm"] == row["algorithm"])
+        return self.curve(suite, cell_of(row))[0]
 
     # --- Tables -------------------------------------------------------------------------------------------------------
 
@@ -312,14 +309,14 @@ class Results:
     def curve(self, suite: str, cell: str) -> list[float]:
         """A cell's scores over training."""
         row, _, label = cell.rpartition("/")
-        with (self.root / f"results/{suite}/curves/{row.replace('/', '_')}.csv").open(newline="") as file:
-            return [float(line["score"]) for line in csv.DictReader(file) if line["algorithm"] == label]
+        points = read_csv(self.root / f"results/{suite}/curves/{row.replace('/', '_')}.csv")
+        return [float(point["score"]) for point in points if point["algorithm"] == label]
 
     def coverage(self, of_the_mean: bool = False) -> str:
         """How often intervals contain what they are about; more than two points from 95 % in bold. of_the_mean: other
         intervals of a mean, which are not used."""
-        with (self.root / "docs/evidence/coverage.csv").open(newline="") as file:
-            lines = [row for row in csv.DictReader(file) if (row["interval"] == "alternative") == of_the_mean]
+        simulated = read_csv(self.root / "docs/evidence/coverage.csv")
+        lines = [row for row in simulated if (row["interval"] == "alternative") == of_the_mean]
         rows = []
         for names in dict.fromkeys((row["interval"], row["method"]) for row in lines):
             found = [(row["seeds"], float(row["covers"])) for row in lines if (row["interval"], row["method"]) == names]
