@@ -83,7 +83,8 @@ def draw(request: Request) -> None:
     joint_legend(figure, panels)
     note = (
         "bar: share of iterations in which condition and constraint agree, mean over seeds; line: Wilson's 95 % "
-        "interval over seeds; black: what the better constant answer (always or never go) would score; the axis does not begin at 0"
+        "interval over seeds; black: what the better constant answer (always or never go) would score; "
+        "the axis does not begin at 0"
     )
     header = ("cell", "size", "agree", "iterations", "seeds", "percent", "low", "high", "constant", "kappa")
     save(figure, request.out, header, rows, cells, note if rows else "")
