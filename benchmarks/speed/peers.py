@@ -17,10 +17,11 @@ import itertools
 import json
 import os
 import platform
+import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import metadata
@@ -89,11 +90,15 @@ class Watch(fp3o.Callback):
 
     def __init__(self) -> None:
         self.times: list[tuple[float, float]] = []
+        self.rollouts: list[float] = []
 
     def advance(self, env_steps: int) -> None:
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         self.times.append((time.perf_counter(), time.process_time()))
+
+    def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
+        self.rollouts.append(seconds["rollout"])
 
 
 def ours(work: Work, seeds: int, device: Device, plain: bool) -> dict[str, float]:
@@ -119,7 +124,8 @@ def ours(work: Work, seeds: int, device: Device, plain: bool) -> dict[str, float
     wall, processor = (
         min(end[of] - start[of] for start, end in itertools.pairwise(marks)) / iterations for of in (0, 1)
     )
-    return {"start": watch.times[0][0] - before, "wall": wall, "processor": processor}
+    rollout = statistics.median(watch.rollouts[WARM_UP:])
+    return {"start": watch.times[0][0] - before, "wall": wall, "processor": processor, "rollout": rollout}
 
 
 def jaxmarl(python: str, checkout: str, name: str, seeds: int, device: str) -> dict[str, Any]:
@@ -157,6 +163,8 @@ def report(name: str, seeds: int, device: str, who: str, found: dict[str, Any], 
     work, row = WORKS[name], {"benchmark": "peers", "row": name, "who": who, "seeds": seeds, "device": device}
     row |= {"ms_per_seed": round(1e3 * seconds, 2), "start_s": round(found.get("start", 0.0), 1)}
     row["steps_per_s"] = round(work.environments * work.steps / seconds)
+    if "rollout" in found:  # by the clock
+        row["rollout_ms_per_seed"] = round(1e3 * found["rollout"] / seeds, 2)
     if base is not None:
         row["times_ours"] = round(seconds / base, 2)
     row |= {"machine": platform.machine(), "versions": found.get("versions", {"torch": metadata.version("torch")})}
