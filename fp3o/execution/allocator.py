@@ -18,7 +18,7 @@ def reuse_freed_memory() -> bool:
     """Tell the C library to keep freed memory instead of returning it to the system; whether it accepted.
 
     A step allocates and frees the same megabyte-sized activations again and again. By default each of them causes page
-    faults, which take a quarter of an eager step's time.
+    faults, which take a quarter of an eager step's time. For torch on ARM see `fp3o/__init__.py`.
     """
     if not sys.platform.startswith("linux"):
         return False

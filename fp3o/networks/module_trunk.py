@@ -62,7 +62,8 @@ class ModuleTrunk:
     thread_safe = False  # torch.func puts the parameters of a call into the one module
 
     def __init__(self, name: str, module: Callable[[Inputs, Any], nn.Module], inputs: Inputs, settings: Any) -> None:
-        # By default convolutions on a GPU round their factors to ten bits; all else here is in single precision.
+        # By default convolutions on a GPU round their factors to ten bits. After one update of a small CNN parameters
+        # then differed from a CPU's by up to 5e-3, else by 3e-7.
         torch.backends.cudnn.allow_tf32 = False
         self.name, self.seen, self.inputs = name, inputs, inputs.size
         self._build: Callable[[], nn.Module] = lambda: module(inputs, settings)
