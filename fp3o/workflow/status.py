@@ -15,6 +15,7 @@ from fp3o.runs import layout, store
 from fp3o.runs.layout import RunId
 from fp3o.runs.verify import copies, read_verified
 from fp3o.workflow import guard, manifest
+from fp3o.workflow.blocks import blocks_of
 
 State: TypeAlias = Literal["done", "diverged", "damaged", "resumable", "in DVC", "failed", "missing"]
 STATES: tuple[State, ...] = ("done", "diverged", "damaged", "resumable", "in DVC", "failed", "missing")
@@ -42,9 +43,9 @@ def examine(suite: config.Suite) -> list[CellStatus]:
     for plan, seeds in suite.runs():
         resumable = {
             seed
-            for block in config.seed_blocks(seeds, suite.seed_block)
-            if manifest.resumable_from(suite.name, plan, block) is not None
-            for seed in block
+            for block in blocks_of(suite, plan.cell.id)
+            if block.resumable_from() is not None
+            for seed in block.seeds
         }
         states = {}
         hosts = {}
