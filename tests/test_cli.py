@@ -25,6 +25,7 @@ from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
 from fp3o.execution.compute import Compute
 from fp3o.fields import declared, meanings
+from fp3o.rollout.evaluation import evaluation_rows
 from fp3o.runs import layout, records, store
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupted
@@ -45,7 +46,7 @@ def publish_runs(
         for seed in folder.seeds:
             log = records.CsvLog(folder.scratch(seed) / records.EVALUATIONS)
             episodes = [Episode(0, 10.0 + seed, 5.0, 2, None)] * plan.settings.evaluation_episodes
-            log.append(records.evaluation_rows(100, 1, episodes))
+            log.append(evaluation_rows(100, 1, episodes))
             log.close()
             (folder.scratch(seed) / records.ITERATIONS).write_text(f"loss\n{seed}\n")
             (folder.scratch(seed) / records.CHECKPOINT).write_bytes(f"weights of seed {seed}".encode())

@@ -18,7 +18,7 @@ import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import jsonschema
 import numpy as np
@@ -58,41 +58,6 @@ def cell_text(value: Value) -> str:
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     return f"{float(value):.6g}"
-
-
-class Played(Protocol):
-    """What rows say of an episode; `fp3o.Episode` is one."""
-
-    @property
-    def total_return(self) -> float: ...
-    @property
-    def return_per_agent(self) -> float: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def won(self) -> bool | None: ...
-    @property
-    def metrics(self) -> Mapping[str, float]: ...
-
-
-def evaluation_rows(env_steps: int, iteration: int, episodes: Sequence[Played]) -> list[dict[str, Value]]:
-    """Rows of evaluations.csv for one evaluation of one seed; `episode` is the place in the given order."""
-    return [{"env_steps": env_steps, "iteration": iteration, **row} for row in final_rows(episodes)]
-
-
-def final_rows(episodes: Sequence[Played]) -> list[dict[str, Value]]:
-    """Rows of final.csv: the final policy's episodes."""
-    return [
-        {
-            "episode": place,
-            "return": episode.total_return,
-            "return_per_agent": episode.return_per_agent,
-            "won": episode.won,
-            "length": episode.length,
-            **{name: None if np.isnan(value) else value for name, value in episode.metrics.items()},
-        }
-        for place, episode in enumerate(episodes)
-    ]
 
 
 class CsvLog:

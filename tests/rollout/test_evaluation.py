@@ -11,7 +11,7 @@ import pytest
 from short_runs import files, tiny_plan, train
 
 from fp3o.envs.interface import BatchEnv
-from fp3o.rollout.evaluation import Evaluator, evaluate_run
+from fp3o.rollout.evaluation import Evaluator, evaluate_run, final_rows
 from fp3o.runs import checkpoint, records
 
 CELLS = ("mamujoco/hopper-3x1", "mpe/simple-speaker-listener", "matrix/endless")
@@ -59,7 +59,7 @@ def note(seen: list[list[float]], env: BatchEnv, actions: Any) -> None:
 
 def written(episodes: list[Any]) -> list[list[str]]:
     """Episodes as the files write them."""
-    return [[records.cell_text(row[name]) for name in records.FINAL_COLUMNS] for row in records.final_rows(episodes)]
+    return [[records.cell_text(row[name]) for name in records.FINAL_COLUMNS] for row in final_rows(episodes)]
 
 
 def rows(table: records.Columns, chosen: Any) -> list[list[str]]:
