@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 
 class UserError(ValueError):
@@ -33,6 +35,14 @@ def first_of(names: Sequence[object], most: int = 5) -> str:
     """For messages: a, b, c; of many the first, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(str(name) for name in names[:most]) + more
+
+
+def optional_module(name: str, advice: str) -> Any:
+    """A module of a package that fp3o does without; UserError with this advice where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise UserError(advice) from None
 
 
 FIGURE_PACKAGES = ("bokeh", "matplotlib")

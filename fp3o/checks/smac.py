@@ -161,7 +161,8 @@ class Check:
             results.append(self._result(entrant, backend, number, episodes, env.restarts - died))
             if recording is not None and self.record is not None:
                 recordings[backend] = recording
-                self.recordings.append(recording_name(entrant, backend))
+                name = entrant.name.replace(" ", "-").replace("/", "-")
+                self.recordings.append(f"{entrant.map}.{name}.{backend}.npz")
                 write(self.record / self.recordings[-1], recording)
         both = set(BACKENDS) <= set(recordings) and all(one.lengths.max() >= HORIZON for one in recordings.values())
         comparison = compare(recordings["starcraft2"], recordings["embedded"]) if both else None
@@ -220,11 +221,6 @@ class Check:
 
     def save(self, path: Path) -> None:
         write_atomically(path, (json.dumps(self.document(), indent=1, ensure_ascii=False) + "\n").encode())
-
-
-def recording_name(entrant: Entrant, backend: str) -> str:
-    """Of the file: without spaces and slashes."""
-    return f"{entrant.map}.{entrant.name.replace(' ', '-').replace('/', '-')}.{backend}.npz"
 
 
 def told(comparison: Comparison) -> dict[str, Any]:

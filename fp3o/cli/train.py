@@ -152,14 +152,10 @@ def train(
 
 def first_line(plan: config.Plan, seeds: str) -> str:
     """What is going to be trained. `--seeds 5` is one seed, number 5: a hint is added, as five seeds may be meant."""
-    count = len(config.parse_seeds(seeds))
-    named = f"seeds {seeds}" if count > 1 else f"seed {seeds}"
-    hint = f" (one seed, the one numbered {seeds}; {seeds} seeds are 0-{int(seeds) - 1})" if _lone(seeds) else ""
+    named = f"seeds {seeds}" if len(config.parse_seeds(seeds)) > 1 else f"seed {seeds}"
+    lone = seeds.isdecimal() and int(seeds) > 1
+    hint = f" (one seed, the one numbered {seeds}; {seeds} seeds are 0-{int(seeds) - 1})" if lone else ""
     return f"{plan.cell.id} {plan.digest}: {named}{hint}, {plan.settings.total_steps:,} steps each"
-
-
-def _lone(seeds: str) -> bool:
-    return seeds.isdecimal() and int(seeds) > 1
 
 
 def run_training(

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 
 from fp3o.config.yaml_files import LOADER
-from fp3o.errors import UserError, first_of
+from fp3o.errors import UserError, first_of, optional_module
 from fp3o.runs import layout
 from fp3o.runs.atomic import disk_errors, write_atomically
 from fp3o.runs.records import RUN
@@ -116,13 +116,10 @@ class Remote:
     """A remote of DVC's other than artifacts/, asked for every object: DVC itself believes what it once pushed."""
 
     def __init__(self, where: Setup) -> None:
-        try:
-            from dvc.repo import Repo
-        except ImportError:
-            raise UserError("DVC is not installed: pip install 'dvc>=3.60'") from None
+        dvc = optional_module("dvc.repo", "DVC is not installed: pip install 'dvc>=3.60'")
         self._name = where.remote
         with self._one_line():
-            repository = Repo()
+            repository = dvc.Repo()
             self._cache = repository.cache.local
             self._remote = repository.cloud.get_remote_odb(where.remote or None)
 
@@ -176,11 +173,6 @@ def find(name: str, where: Setup) -> bytes | None:
         if (content := intact(object_path(folder, name), name)) is not None:
             return content
     return None
-
-
-def on_this_machine(files: Mapping[str, str], where: Setup) -> bool:
-    """Whether the objects of all files (name → md5) are in the cache or the store here."""
-    return all(find(md5, where) is not None for md5 in files.values())
 
 
 def put(folder: Path, name: str, content: bytes) -> None:

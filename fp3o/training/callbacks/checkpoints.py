@@ -62,7 +62,7 @@ class ExtraCheckpoints(Callback):
     def finished(self, seeds: Sequence[int], state: Path) -> None:
         if self._keep.state:
             self._keep.folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(state_path(self._keep.folder, seeds), state.read_bytes())
+            write_atomically(self._keep.folder / f"seeds-{seeds_text(seeds)}.safetensors", state.read_bytes())
 
     def _write(self, seed: int, name: str, tensors: Mapping[str, Any], more: Mapping[str, Any]) -> None:
         path = self._path(seed, name)
@@ -77,11 +77,6 @@ class ExtraCheckpoints(Callback):
 
     def _path(self, seed: int, name: str) -> Path:
         return self._keep.folder / f"seed-{seed}" / f"{name}.safetensors"
-
-
-def state_path(folder: Path, seeds: Sequence[int]) -> Path:
-    """File for the last state of these seeds, which were trained together."""
-    return folder / f"seeds-{seeds_text(seeds)}.safetensors"
 
 
 def kept_states(folder: Path) -> dict[Path, tuple[int, ...]]:
