@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache, cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from fp3o.report.conclusions import by_verdict, conclusions, counted, listed, na
 from fp3o.statistics.intervals import Summary, equivalent, welch
 from fp3o.statistics.margins import margin_of
 from fp3o.statistics.published import bounds, row_title, task_title
-from fp3o.statistics.suites import read_csv
+from fp3o.statistics.suites import markdown, read_csv
 
 BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 PAGES = ("README.md", "docs/index.md", "docs/deviations.md")
@@ -95,11 +95,6 @@ def cell_of(row: Row) -> str:
 def title(row: Row) -> str:
     """HalfCheetah [6×1], no sharing, without the number of agents, which the brackets have."""
     return row_title(Cell.of(cell_of(row)).row)
-
-
-def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def standing_of(row: Row) -> str:

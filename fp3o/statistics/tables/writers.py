@@ -9,7 +9,7 @@ from itertools import groupby
 from fp3o.config import SHARINGS, Cell, algorithm_title
 from fp3o.statistics import published as paper
 from fp3o.statistics.scores import pooled_median, scoring_of
-from fp3o.statistics.suites import csv_text
+from fp3o.statistics.suites import csv_text, markdown
 from fp3o.statistics.tables.digits import fixed
 from fp3o.statistics.tables.model import Entry, Table
 
@@ -92,12 +92,12 @@ def to_markdown(table: Table) -> str:
     """For readers: in each field our score, the published one and the verdict."""
     header = ["Sharing", *table.header]
     caption = table.caption.replace("<", "&lt;")  # A suite's author writes text; Markdown would take it for HTML.
-    lines = [f"**{table.name}** {caption}".rstrip(), ""]
-    lines += ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
-    for row in table.rows:
-        cells = table.framed([row.title], row.difficulty, map(_markdown_cell, row.entries), row.agents)
-        lines.append("| " + " | ".join([row.sharing, *cells]) + " |")
-    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]) + "\n"
+    rows = [
+        table.framed([row.sharing, row.title], row.difficulty, map(_markdown_cell, row.entries), row.agents)
+        for row in table.rows
+    ]
+    lines = [f"**{table.name}** {caption}".rstrip(), "", markdown(header, rows), ""]
+    return "\n".join([*lines, *(f"- {note}" for note in table.notes)]) + "\n"
 
 
 def _markdown_cell(entry: Entry) -> str:
