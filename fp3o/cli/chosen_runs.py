@@ -28,8 +28,7 @@ class Chosen(NamedTuple):
 
 
 def chosen_runs(given: Sequence[str], metric: str = "") -> list[Chosen]:
-    """Each argument's runs, in its order, by cell and digest. UserError unless all are of one task and have this
-    metric."""
+    """Each argument's runs, by cell and digest; UserError unless all are of one task and have this metric."""
     found = [chosen for text in given for chosen in _chosen(text, metric)]
     tasks = sorted({"/".join(one.runs.cell.split("/")[:2]) for one in found})
     if len(tasks) > 1:

@@ -169,8 +169,7 @@ def run_training(
     replace: bool = False,
     start_from: Path | None = None,
 ) -> None:
-    """Train what is not finished and print the results. replace: train what is finished, too. start_from: as for
-    `fp3o.training.run.train`."""
+    """Train what is not finished (replace: and what is), print the results. start_from: as for `training.run.train`."""
     from fp3o.runs.folder import RunFolder
     from fp3o.workflow import replacing
 

@@ -117,8 +117,7 @@ class Cell:
 
 
 def measured(cell: Cell, what: Measured) -> int:
-    """What tasks.yaml says that training takes on the cell's task, or else in its domain. For schedulers; decides no
-    number of a run."""
+    """What training takes, by tasks.yaml, on the cell's task or else in its domain. For schedulers alone."""
     domain = catalogue()["domains"][cell.domain]
     task = (domain["tasks"] or {}).get(cell.task) or {}
     return int(task.get(what, domain.get(what, UNMEASURED[what])))

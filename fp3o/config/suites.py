@@ -371,8 +371,7 @@ def _expand(group: Mapping[str, Any] | str, suite: Suite) -> list[Cell]:
 
 
 def _without_grid(plain: Cell, cell: Cell, suite: Suite) -> Cell:
-    """A cell of a grid; where its values are those of the cell without the grid, that one, so that nothing is trained
-    twice."""
+    """A cell of a grid, or the cell without the grid if it has the same values: nothing is trained twice."""
     if cell == plain:
         return cell
     try:

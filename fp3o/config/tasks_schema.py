@@ -17,9 +17,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 """Tasks and variants are parts of folder names."""
 Measured = Literal["memory_mib", "gpu_mib", "step_us"]
 UNMEASURED: dict[Measured, int] = {"memory_mib": 4000, "gpu_mib": 4000, "step_us": 100}
-"""What a task, or all tasks of a domain, were measured to take; assumed where they were not. Five seeds: main memory,
-and memory of a GPU, context and cached blocks included. One environment step of one seed: processor time in µs, updates
-and evaluations included."""
+"""What a task, or all tasks of a domain, take, assumed where it was not measured: memory and GPU memory of five seeds,
+processor time of one environment step of one seed, updates and evaluations included."""
 MOST = 1 << 20
 """A tebibyte in MiB; a second in µs."""
 

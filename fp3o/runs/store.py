@@ -290,15 +290,13 @@ def by_run(files: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def fits(run: str, pattern: str, suite: str) -> bool:
-    """Whether a run (cell/digest/seed) is one of the cell, part of a cell's name or pattern; the folder of the suite's
-    runs may stand before it."""
+    """Whether a run (cell/digest/seed) fits a cell, part of one or a pattern, with or without its suite's folder."""
     name = pattern.removeprefix(f"{runs_folder(suite).as_posix()}/").rstrip("/")
     return fnmatchcase(run, name) or fnmatchcase(run, f"{name}/*")
 
 
 def cells_text(pattern: str, paths: Iterable[str]) -> str:
-    """For messages: the cells of runs or their files (cell/digest/seed…), first those that read most like the pattern;
-    of many not all."""
+    """For messages: some cells of these paths (cell/digest/seed…), first those that read most like the pattern."""
     cells = sorted({"/".join(path.split("/")[:4]) for path in paths})
     return first_of(difflib.get_close_matches(pattern, cells, len(cells), cutoff=0) if cells else cells)
 

@@ -28,8 +28,7 @@ class RunFiles:
     """The files of the seeds that are trained together, from the first row to the published runs."""
 
     def __init__(self, plan: Plan, folder: RunFolder, chosen: Execution, allow_path_change: bool) -> None:
-        """Reads the saved state, if there is one. chosen: the execution of a new run, that of a resumed one may be
-        another."""
+        """Reads the saved state, if there is one. chosen: the execution of a new run; a resumed one keeps its own."""
         self.plan, self.folder, self.execution = plan, folder, chosen
         self.stats = RunStats()
         self.iterations: dict[int, CsvLog] = {}

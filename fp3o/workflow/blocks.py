@@ -177,8 +177,7 @@ def _values(plan: config.Plan) -> tuple[dict[str, Any], list[str]]:
 
 
 def check_digest(plan: config.Plan, planned: str) -> None:
-    """UserError for a job whose settings have changed since Snakemake chose it; `planned`: its digest then, "":
-    unknown."""
+    """UserError if a job's settings have changed since Snakemake planned it, with this digest ("": unknown)."""
     if planned not in ("", plan.digest):
         raise UserError(
             f"{plan.cell.id} resolves to {plan.digest}, this job was planned for {planned}: its settings changed in "

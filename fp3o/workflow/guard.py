@@ -40,8 +40,7 @@ def known(suite: str) -> dict[tuple[str, int], set[str]]:
 
 
 def locked_runs(suite: str) -> dict[str, str] | None:
-    """By run (cell/digest/seed), the md5 of the run.json that dvc.lock names; None if its listing is in a remote
-    only."""
+    """As `store.saved_runs`, from anywhere; none of a suite that is not under DVC."""
     if not in_dvc(suite):
         return {}
     with contextlib.chdir(config.repository()):

@@ -132,8 +132,7 @@ def not_stored(suite: str) -> list[str]:
 
 
 def lines(cells: Iterable[CellStatus], everything: bool) -> list[str]:
-    """A line for every cell that is neither wholly done nor wholly missing (`everything`: every cell, with the machines
-    that trained it), then sums."""
+    """A line per cell that is partly done (`everything`: per cell, with the machines that trained it), then sums."""
     total: Counter[str] = Counter()
     hosts: Counter[str] = Counter()
     text = []

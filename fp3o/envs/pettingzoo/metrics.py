@@ -35,8 +35,7 @@ class Column:
 
 
 def requested(options: PettingzooOptions) -> tuple[EpisodeMetric, ...]:
-    """What the options ask for. Where each agent is trained on its own rewards, also the return of each: their sum or
-    mean says little."""
+    """What the options ask for; also the return of each agent, where each is trained on its own rewards."""
     metrics = parse_metrics(options.metrics)
     own = options.reward == "own" and not any(m.name == RETURN and m.owner == "agent" for m in metrics)
     return (*metrics, *((RETURN_OF_EACH,) if own else ()))

@@ -1,5 +1,4 @@
-"""Conversion between a PettingZoo ParallelEnv's spaces and padded arrays. Runs in the worker, beside the
-environment."""
+"""Conversion between a ParallelEnv's spaces and padded arrays. Runs in the worker, beside the environment."""
 
 from __future__ import annotations
 

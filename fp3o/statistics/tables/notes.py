@@ -1,5 +1,4 @@
-"""The notes under a table: scoring rule, engine, missing and diverged seeds, lost episodes, deviations, errata,
-verdicts."""
+"""The notes under a table: scoring rule, engine, missing seeds, lost episodes, deviations, errata, verdicts."""
 
 from __future__ import annotations
 
