@@ -28,6 +28,7 @@ from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.layouts import Array
 from fp3o.envs.smac.starcraft2 import StarCraft2Battles
 from fp3o.fields import restored
+from fp3o.grouping import grouped
 from fp3o.runs.atomic import write_atomically
 from fp3o.statistics.intervals import wilson
 
@@ -131,9 +132,7 @@ class Check:
 
     def play(self, entrants: Iterable[Entrant]) -> Iterator[Entry]:
         """One entrant after the other. Games go on from one entrant to the next of the same map and options."""
-        groups: dict[tuple[str, SmacOptions], list[Entrant]] = {}
-        for entrant in entrants:
-            groups.setdefault((entrant.map, entrant.options), []).append(entrant)
+        groups = grouped(((entrant.map, entrant.options), entrant) for entrant in entrants)
         for (name, options), members in groups.items():
             with ExitStack() as stack:
                 envs = [self._environment(name, backend, options) for backend in self.backends]

@@ -20,6 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from fp3o import config
 from fp3o.config import SHARINGS, Cell, algorithm_title
 from fp3o.errors import as_command
+from fp3o.grouping import grouped
 from fp3o.report.conclusions import by_verdict, conclusions, counted, listed, named
 from fp3o.statistics.intervals import Summary, equivalent, welch
 from fp3o.statistics.margins import margin_of
@@ -171,9 +172,7 @@ class Results:
     def side_by_side(self, suite: str, table: str, revision: int = 0) -> str:
         """A row per task and sharing that was begun: FP3O, every other algorithm with FP3O's standing against it, and
         what an untrained policy, or of battles a script, scores."""
-        rows: dict[str, list[Row]] = {}
-        for row in self.table(suite, table).values():
-            rows.setdefault(title(row), []).append(row)
+        rows = grouped((title(row), row) for row in self.table(suite, table).values())
         started = {name: found for name, found in rows.items() if any(row["ours"] for row in found)}
         beside = ["random play", "nearest enemy"] if revision else []
         header = ["", *map(algorithm_title, MAIN), *beside, "first evaluation (FP3O)"]

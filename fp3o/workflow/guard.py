@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from fp3o import config
 from fp3o.errors import UserError, first_of
+from fp3o.grouping import grouped
 from fp3o.runs import layout, store
 from fp3o.runs.layout import RunId
 from fp3o.runs.records import RUN
@@ -30,13 +31,11 @@ def in_dvc(suite: str) -> bool:
     return store.listing_name((home / store.LOCK).read_bytes(), suite) not in (None, store.listing_of({}))
 
 
-def known(suite: str) -> dict[tuple[str, int], set[str]]:
+def known(suite: str) -> dict[tuple[str, int], list[str]]:
     """By (cell, seed), the digests of the saved runs: from dvc.lock, or if its listing is not here, the manifest."""
-    digests: dict[tuple[str, int], set[str]] = {}
-    runs = locked_runs(suite)
-    for run in manifest.listed_runs(suite) if runs is None else map(RunId.at, runs):
-        digests.setdefault((run.cell, run.seed), set()).add(run.digest)
-    return digests
+    locked = locked_runs(suite)
+    runs = manifest.listed_runs(suite) if locked is None else map(RunId.at, locked)
+    return grouped(((run.cell, run.seed), run.digest) for run in runs)
 
 
 def locked_runs(suite: str) -> dict[str, str] | None:
@@ -91,7 +90,7 @@ def check_training(suite: str, plan: config.Plan, seeds: Sequence[int]) -> None:
         )
 
 
-def _difference(suite: str, plan: config.Plan, seed: int, saved: set[str]) -> str:
+def _difference(suite: str, plan: config.Plan, seed: int, saved: Sequence[str]) -> str:
     """For messages: the digests of a cell as planned and as saved and, if the saved run can be read, what differs."""
     text = f"{plan.cell.id} is planned as {plan.digest}, saved as {', '.join(sorted(saved))}"
     for digest in sorted(saved):

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from fp3o import config
 from fp3o.errors import UserError, first_of
+from fp3o.grouping import grouped
 from fp3o.progress import track
 from fp3o.runs import layout, store
 from fp3o.runs.layout import RunId
@@ -137,10 +138,8 @@ def lines(cells: Iterable[CellStatus], everything: bool) -> list[str]:
     hosts: Counter[str] = Counter()
     text = []
     for cell in cells:
-        by_state: dict[str, list[int]] = {}
-        for seed, state in cell.seeds.items():
-            by_state.setdefault(state, []).append(seed)
-            total[state] += 1
+        by_state = grouped((state, seed) for seed, state in cell.seeds.items())
+        total.update(cell.seeds.values())
         hosts.update(cell.hosts.values())
         if everything or set(by_state) - {"done", "missing"} or (len(by_state) > 1) or cell.stale:
             parts = [f"{state} {config.seeds_text(by_state[state])}" for state in STATES if state in by_state]

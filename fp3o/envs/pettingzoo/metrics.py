@@ -11,6 +11,7 @@ from typing import Any
 from fp3o.config.metrics import RETURN, RETURN_OF_EACH, EpisodeMetric, parse_metrics
 from fp3o.config.options import PettingzooOptions
 from fp3o.envs.pettingzoo.spaces import Description, Unfit, type_name
+from fp3o.grouping import grouped
 from fp3o.registry import METRICS
 
 OVER_STEPS: dict[str, Callable[[list[float]], float]] = {
@@ -44,9 +45,7 @@ def requested(options: PettingzooOptions) -> tuple[EpisodeMetric, ...]:
 def columns_of(metrics: Sequence[EpisodeMetric], description: Description) -> tuple[Column, ...]:
     """The columns of these metrics for these agents; Unfit if two would have the same name."""
     agents = description.agents
-    types: dict[int, list[str]] = {}
-    for agent, number in zip(agents, description.types, strict=True):
-        types.setdefault(number, []).append(agent)
+    types = grouped(zip(description.types, agents, strict=True))
     stems = [type_name(members[0]) for members in types.values()]
     groups: dict[str, dict[str, tuple[str, ...]]] = {
         "agent": {_field(agent): (agent,) for agent in agents},
