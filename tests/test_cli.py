@@ -406,7 +406,7 @@ def test_evaluate_prints_and_writes(
     assert max(map(len, shown.splitlines()[1:6])) < 80
     assert "1 episodes from seed 0, actions drawn from the policy\n" in shown
     assert "\nreturn            0      –                 –          0 … 0\n" in shown
-    assert records.read_final(out)["return"].tolist() == [0, 1, 2, 3]
+    assert records.read_table(out)["return"].tolist() == [0, 1, 2, 3]
     assert call("evaluate", str(run), "--episodes", "0") == 2
 
 

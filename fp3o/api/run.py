@@ -115,7 +115,7 @@ class Run:
     def iterations(self) -> Table:
         """iterations.csv, one row per iteration: steps, training return, losses, entropy, KL …, by algorithm."""
         verify.read_verified(self.path, files=(records.ITERATIONS,))
-        return Table(records.read_iterations(self.path / records.ITERATIONS))
+        return Table(records.read_table(self.path / records.ITERATIONS))
 
     @cached_property
     def _tables(self) -> verify.Tables:

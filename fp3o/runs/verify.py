@@ -134,10 +134,10 @@ def read_tables(folder: Path, document: Mapping[str, Any]) -> Tables:
     """The episodes of a verified run, checked to be complete, finite and in agreement with run.json's score."""
     final = None
     with _with_remedy(folder):
-        evaluations = records.read_evaluations(folder / records.EVALUATIONS)
+        evaluations = records.read_table(folder / records.EVALUATIONS)
         _check_episodes(folder, records.EVALUATIONS, evaluations, evaluations["env_steps"], document)
         if records.FINAL in document["sha256"]:
-            final = records.read_final(folder / records.FINAL)
+            final = records.read_table(folder / records.FINAL)
             _check_episodes(folder, records.FINAL, final, np.zeros(len(final["episode"])), document)
         if records.summary_of(evaluations, final) != document["score"]:
             raise UserError(f"{folder / records.RUN} shows another score than its files give")

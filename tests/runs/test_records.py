@@ -33,7 +33,7 @@ def test_evaluations_are_spelt_exactly(tmp_path: Path) -> None:
         "10000000,2500,0,1234.57,411.523,,25\n"
         "10000000,2500,1,-1e-07,-1e-07,1,1000\n"
     )
-    table = records.read_evaluations(path)
+    table = records.read_table(path)
     assert table["env_steps"].tolist() == [10_000_000, 10_000_000]
     assert np.isnan(table["won"][0])
     assert table["won"][1] == 1
@@ -42,9 +42,9 @@ def test_evaluations_are_spelt_exactly(tmp_path: Path) -> None:
 def test_final_rows_have_their_own_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "final.csv", final_rows(EPISODES), records.FINAL_COLUMNS)
     assert path.read_text().splitlines()[0] == ",".join(records.FINAL_COLUMNS)
-    assert records.read_final(path)["length"].tolist() == [25, 1000]
+    assert records.read_table(path)["length"].tolist() == [25, 1000]
     with pytest.raises(UserError, match=r"expected: env_steps,"):
-        records.read_evaluations(path)
+        records.read_table(path.rename(path.with_name("evaluations.csv")))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_header_is_the_first_row_in_its_order(tmp_path: Path) -> None:
         log.append([{"loss": 0.5}])
     log.close()
     assert log.path.read_text() == "loss,entropy\n0.5,1\n0.25,2\n"
-    assert records.read_iterations(log.path)["loss"].tolist() == [0.5, 0.25]
+    assert records.read_table(log.path)["loss"].tolist() == [0.5, 0.25]
 
 
 @pytest.mark.parametrize("resume_at", range(6))
@@ -126,7 +126,7 @@ def test_full_disk_is_one_line() -> None:
 def test_bad_tables_are_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "final.csv").write_text(text)
     with pytest.raises(UserError, match=message):
-        records.read_final(tmp_path / "final.csv")
+        records.read_table(tmp_path / "final.csv")
 
 
 def test_score_is_the_last_finite_evaluation(tmp_path: Path) -> None:

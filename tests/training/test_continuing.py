@@ -41,7 +41,7 @@ def test_going_on_equals_one_go(tmp_path: Path, cell: str, capsys: pytest.Captur
     folder = tmp_path / "parts"
     train_keeping(short, folder, state=True)
     run = layout.run_directory(folder, short, 1)
-    rows = records.read_evaluations(run / records.EVALUATIONS)
+    rows = records.read_table(run / records.EVALUATIONS)
     assert sorted(set(rows["iteration"])) == [0, 1]
     assert call("continue", str(run), "--total-steps", str(long.settings.total_steps)) == 0
     steps = f"{short.settings.total_steps:,} to {long.settings.total_steps:,} steps each"
@@ -100,7 +100,7 @@ def test_checkpoints_on_the_way(tmp_path: Path) -> None:
         last, _ = checkpoint.load(kept / names[2])
         own, _ = checkpoint.load(run / records.CHECKPOINT)
         assert all(np.array_equal(last[name], own[name]) for name in own)
-        rows = records.read_evaluations(run / records.EVALUATIONS)
+        rows = records.read_table(run / records.EVALUATIONS)
         means = {step: rows["return_per_agent"][rows["env_steps"] == step].mean() for step in set(rows["env_steps"])}
         _, about = checkpoint.load(kept / names[0])
         assert about["env_steps"] == max(means, key=lambda step: (means[step], -step))
