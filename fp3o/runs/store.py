@@ -199,7 +199,7 @@ def lock_text() -> bytes:
     return LOCK.read_bytes() if LOCK.is_file() else b""
 
 
-def listing_name(text: str | bytes | None, suite: str = PAPER, where: str = "dvc.lock") -> str | None:
+def listing_name(text: bytes, suite: str = PAPER, where: str = "dvc.lock") -> str | None:
     """Name of a suite's listing, from the content of a dvc.lock; None if nothing was saved. `where` is for messages."""
     try:
         outs = _document(text)["stages"].get(TRACKED[suite], {}).get("outs", [])
@@ -218,14 +218,13 @@ def listing_name(text: str | bytes | None, suite: str = PAPER, where: str = "dvc
 IN_CONFLICT = "has conflict markers of a merge: `fp3o merge` unites both sides"
 
 
-def in_conflict(text: str | bytes | None) -> bool:
+def in_conflict(text: bytes) -> bool:
     """Whether a file's content has the markers of a conflict of git's."""
-    content = text.encode() if isinstance(text, str) else text or b""
-    return re.search(rb"^(<{7}|>{7}) ", content, re.MULTILINE) is not None
+    return re.search(rb"^(<{7}|>{7}) ", text, re.MULTILINE) is not None
 
 
-def _document(text: str | bytes | None) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.load(text or "", Loader=LOADER) or {"schema": "2.0", "stages": {}}
+def _document(text: bytes) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.load(text, Loader=LOADER) or {"schema": "2.0", "stages": {}}
     return document
 
 
@@ -312,14 +311,6 @@ def replaced_runs(suite: str) -> list[Path]:
     folders = {runs_folder(suite) / run: md5 for run, md5 in (saved_runs(suite) or {}).items()}
     there = [folder for folder in folders if (folder / RUN).is_file()]
     return [folder for folder in there if md5_of((folder / RUN).read_bytes()) != folders[folder]]
-
-
-def saved_document(suite: str, run: str, where: Setup) -> dict[str, Any] | None:
-    """run.json of a saved run, `<cell>/<digest>/seed-<k>`; None if its bytes are not on this machine."""
-    md5 = (saved_runs(suite) or {}).get(run)
-    content = find(md5, where) if md5 else None
-    document: dict[str, Any] | None = None if content is None else json.loads(content)
-    return document
 
 
 def write_lock(files: Mapping[str, str], where: Setup, suite: str = PAPER) -> None:

@@ -7,6 +7,7 @@ Concerns the suites under DVC alone (dvc.yaml): runs of other suites are not sav
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Mapping, Sequence
 
 from fp3o import config
@@ -93,10 +94,11 @@ def check_training(suite: str, plan: config.Plan, seeds: Sequence[int]) -> None:
 def _difference(suite: str, plan: config.Plan, seed: int, saved: Sequence[str]) -> str:
     """For messages: the digests of a cell as planned and as saved and, if the saved run can be read, what differs."""
     text = f"{plan.cell.id} is planned as {plan.digest}, saved as {', '.join(sorted(saved))}"
+    runs, where = store.saved_runs(suite) or {}, store.setup()
     for digest in sorted(saved):
-        document = store.saved_document(suite, RunId(plan.cell.id, digest, seed).path, store.setup())
-        if document is not None:
-            differences = [str(change) for change in config.changes(document, plan.configuration())]
+        md5 = runs.get(RunId(plan.cell.id, digest, seed).path)
+        if md5 and (content := store.find(md5, where)) is not None:
+            differences = [str(change) for change in config.changes(json.loads(content), plan.configuration())]
             text += f": {', '.join(differences)}"
     return text
 
