@@ -5,12 +5,22 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
 
 class UserError(ValueError):
     """Bad input. The command line prints the message alone, exits non-zero and has changed nothing."""
+
+
+@contextmanager
+def more_said(before: str = "", after: str = "") -> Iterator[None]:
+    """A UserError raised inside gets these words before and after its own."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{before}{error}{after}") from error
 
 
 def unknown(kind: str, name: object, allowed: Iterable[object], where: str = "") -> UserError:
