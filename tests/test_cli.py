@@ -389,9 +389,7 @@ def test_evaluate_prints_and_writes(
         asked.append((folder, episodes, seed, more))
         return [Episode(i, float(i), float(i) / 2, 10, i == 1) for i in range(episodes)]
 
-    module = ModuleType("fp3o.rollout.evaluation")
-    module.evaluate_run = evaluate_run  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "fp3o.rollout.evaluation", module)
+    monkeypatch.setattr("fp3o.rollout.evaluation.evaluate_run", evaluate_run)
     run = tmp_path / CELL / plan.digest / "seed-4"
     out = tmp_path / "episodes.csv"
     assert call("evaluate", str(run), "--episodes", "4", "--seed", "9", "--out", str(out)) == 0
