@@ -8,22 +8,27 @@ number depends on its own sequence alone, so a network computes the same bits al
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 from numpy.typing import NDArray
 
-from fp3o.envs.native.compiled import UNCOUNTED, compiled
+from fp3o.envs.native.compiled import Function, compiled, inner
+from fp3o.envs.native.intrinsics import as_float
 
 Floats = NDArray[np.floating[Any]]
-# A product and a sum as one instruction, where there is one.
-kernel = partial(compiled, fastmath={"contract"})
-inner = numba.njit(**UNCOUNTED, fastmath={"contract"}, no_cpython_wrapper=True)
+FUSED: Any = {"fastmath": {"contract"}}  # a product and a sum are one instruction, where there is one
+
+
+def kernel(function: Function) -> Function:
+    return compiled(function, **FUSED)
+
+
+def part(function: Function) -> Function:
+    return inner(function, **FUSED)
+
 
 # exp(x) = 2ⁿ·exp(r), r = x − n·ln 2 by its series; ln 2 in two parts, of which n times the first is exact.
 LOG2_E, LN2, LN2_REST = (np.float32(x) for x in (1 / math.log(2), 0.693359375, math.log(2) - 0.693359375))
@@ -35,17 +40,7 @@ LARGEST = np.float32(80)  # e⁸⁰ and e⁻⁸⁰ are normal numbers
 EXPONENT_AT, EXPONENT_OF_ONE = np.int32(23), np.int32(127)
 
 
-@intrinsic
-def as_float(_: Any, bits: Any) -> Any:
-    """The number with these bits."""
-
-    def lower(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.bitcast(values[0], ir.FloatType())
-
-    return types.float32(types.int32), lower
-
-
-@inner
+@part
 def exp(x: Any) -> Any:
     """Of |x| ≤ LARGEST; without branches, so that the compiler computes several at once."""
     n = (x * LOG2_E + TO_INTEGER) - TO_INTEGER
@@ -54,12 +49,12 @@ def exp(x: Any) -> Any:
     return series * as_float((np.int32(n) + EXPONENT_OF_ONE) << EXPONENT_AT)
 
 
-@inner
+@part
 def fast_sigmoid(x: Any) -> Any:
     return ONE / (ONE + exp(min(max(-x, -LARGEST), LARGEST)))
 
 
-@inner
+@part
 def fast_tanh(x: Any) -> Any:
     """By its series near 0, where the other formula would cancel digits."""
     square = x * x

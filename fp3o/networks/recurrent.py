@@ -210,10 +210,10 @@ def _backward(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> t
     from fp3o.networks import gru_kernels
 
     parts = _parts(kept, gradient)
-    found = of_inputs, of_state, *_ = _gradients(gradient, keep, weight, kept)
-    of_state.zero_()
-    gradient, keep, of_inputs = (x.flatten(1, 2) for x in (gradient, keep, of_inputs))
+    found: tuple[Tensor, Tensor, Tensor, Tensor] = _gradients(gradient, keep, weight, kept)
+    gradient, keep, of_inputs = (x.flatten(1, 2) for x in (gradient, keep, found[0]))
     of_state, of_weight, of_bias = (x.flatten(0, 1) for x in found[1:])
+    of_state.zero_()
     of_product = gradient.new_empty(*parts.shape[1:4], of_inputs.shape[-1])
     transposed = weight.transpose(2, 3).flatten(0, 1).contiguous()
     arrays = [x.numpy() for x in (gradient, keep, parts, of_inputs, of_product, of_state)]
