@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 
 class UserError(ValueError):
     """Bad input. The command line prints the message alone, exits non-zero and has changed nothing."""
+
+
+@contextmanager
+def more_said(before: str = "", after: str = "") -> Iterator[None]:
+    """A UserError raised inside gets these words before and after its own."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{before}{error}{after}") from error
 
 
 def unknown(kind: str, name: object, allowed: Iterable[object], where: str = "") -> UserError:
@@ -33,6 +45,14 @@ def first_of(names: Sequence[object], most: int = 5) -> str:
     """For messages: a, b, c; of many the first, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(str(name) for name in names[:most]) + more
+
+
+def optional_module(name: str, advice: str) -> Any:
+    """A module of a package that fp3o does without; UserError with this advice where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise UserError(advice) from None
 
 
 FIGURE_PACKAGES = ("bokeh", "matplotlib")

@@ -12,6 +12,5 @@ _START = (
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """Runs the module, of the same copy of fp3o as this process. -P: a torch.py in the current folder must not hide
-    torch."""
+    """Runs the module of this copy of fp3o. -P: a torch.py in the current folder must not hide torch."""
     return [sys.executable, "-P", "-c", _START, str(Path(__file__).parents[1]), module, *arguments]

@@ -25,6 +25,7 @@ from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
 from fp3o.execution.compute import Compute
 from fp3o.fields import declared, meanings
+from fp3o.rollout.evaluation import evaluation_rows
 from fp3o.runs import layout, records, store
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupted
@@ -45,7 +46,7 @@ def publish_runs(
         for seed in folder.seeds:
             log = records.CsvLog(folder.scratch(seed) / records.EVALUATIONS)
             episodes = [Episode(0, 10.0 + seed, 5.0, 2, None)] * plan.settings.evaluation_episodes
-            log.append(records.evaluation_rows(100, 1, episodes))
+            log.append(evaluation_rows(100, 1, episodes))
             log.close()
             (folder.scratch(seed) / records.ITERATIONS).write_text(f"loss\n{seed}\n")
             (folder.scratch(seed) / records.CHECKPOINT).write_bytes(f"weights of seed {seed}".encode())
@@ -388,9 +389,7 @@ def test_evaluate_prints_and_writes(
         asked.append((folder, episodes, seed, more))
         return [Episode(i, float(i), float(i) / 2, 10, i == 1) for i in range(episodes)]
 
-    module = ModuleType("fp3o.rollout.evaluation")
-    module.evaluate_run = evaluate_run  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "fp3o.rollout.evaluation", module)
+    monkeypatch.setattr("fp3o.rollout.evaluation.evaluate_run", evaluate_run)
     run = tmp_path / CELL / plan.digest / "seed-4"
     out = tmp_path / "episodes.csv"
     assert call("evaluate", str(run), "--episodes", "4", "--seed", "9", "--out", str(out)) == 0
@@ -405,7 +404,7 @@ def test_evaluate_prints_and_writes(
     assert max(map(len, shown.splitlines()[1:6])) < 80
     assert "1 episodes from seed 0, actions drawn from the policy\n" in shown
     assert "\nreturn            0      –                 –          0 … 0\n" in shown
-    assert records.read_final(out)["return"].tolist() == [0, 1, 2, 3]
+    assert records.read_table(out)["return"].tolist() == [0, 1, 2, 3]
     assert call("evaluate", str(run), "--episodes", "0") == 2
 
 

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "fp3o"
 
 # From the bottom up. Folders and modules of one layer do not import each other.
 LAYERS = (
-    ("errors", "caches", "processes", "machine", "schedules", "source_files"),
+    ("errors", "grouping", "caches", "processes", "machine", "schedules", "source_files"),
     ("fields",),
     ("registry",),
     ("config",),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fp3o.config import LARGEST_SEED, Cell
 from fp3o.config.domains import OPTIONS
-from fp3o.errors import UserError
+from fp3o.errors import UserError, optional_module
 from fp3o.fields import restored, shown
 from fp3o.runs import layout, records, verify
 
@@ -47,11 +47,8 @@ class Table(Mapping[str, NDArray[np.float64]]):
 
     def to_pandas(self) -> Any:
         """The same as a pandas.DataFrame; needs pandas."""
-        try:
-            import pandas as pd  # type: ignore[import-untyped, unused-ignore]
-        except ImportError:
-            raise UserError("to_pandas needs pandas: pip install pandas") from None
-        return pd.DataFrame({name: column.copy() for name, column in self._columns.items()})
+        pandas = optional_module("pandas", "to_pandas needs pandas: pip install pandas")
+        return pandas.DataFrame({name: column.copy() for name, column in self._columns.items()})
 
 
 class Run:
@@ -118,7 +115,7 @@ class Run:
     def iterations(self) -> Table:
         """iterations.csv, one row per iteration: steps, training return, losses, entropy, KL …, by algorithm."""
         verify.read_verified(self.path, files=(records.ITERATIONS,))
-        return Table(records.read_iterations(self.path / records.ITERATIONS))
+        return Table(records.read_table(self.path / records.ITERATIONS))
 
     @cached_property
     def _tables(self) -> verify.Tables:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fp3o.errors import UserError
+from fp3o.errors import optional_module
 from fp3o.networks.actor import UNAVAILABLE, Distribution
 from fp3o.networks.stacked import ParameterLayout
 from fp3o.rollout.evaluation import Trained
@@ -101,10 +101,8 @@ class TorchTeam(nn.Module):
     def to_onnx(self, path: str | Path) -> None:
         """Write what `forward` computes as an ONNX file; inputs observation, available (of discrete actions), memory
         (of recurrent policies), outputs action, location, memory_after; the number of environments is free."""
-        try:
-            import onnxscript  # noqa: F401 (torch's exporter needs it)
-        except ImportError:
-            raise UserError("to_onnx needs onnx and onnxscript: pip install onnx onnxscript") from None
+        # Torch's exporter needs it.
+        optional_module("onnxscript", "to_onnx needs onnx and onnxscript: pip install onnx onnxscript")
         agents, action = self.sharing.agents, self._actor.action
         given = {"observation": torch.zeros(2, agents, self._actor.trunk.inputs)}
         if action.kind == "categorical":

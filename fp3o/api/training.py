@@ -12,7 +12,6 @@ from fp3o.config import Cell, load_suite, parse_seeds, resolve
 from fp3o.errors import UserError
 from fp3o.execution.compute import Compute
 from fp3o.fields import Scalar
-from fp3o.runs import layout
 from fp3o.runs.folder import RunFolder
 from fp3o.runs.interrupt import Interrupted, Stopped
 from fp3o.runs.verify import named_run
@@ -67,15 +66,14 @@ def train(
     scratch = Path(out) / "scratch"
     folder = RunFolder(plan, numbers, Path(out), scratch)
     if folder.unfinished():
-        from fp3o.training.callbacks.checkpoints import ExtraCheckpoints, Keep
+        from fp3o.training.callbacks.checkpoints import ExtraCheckpoints
         from fp3o.training.callbacks.progress import Progress
         from fp3o.training.callbacks.timings import Timings
         from fp3o.training.run import train as run_training
 
         heard = list(callbacks)
         if keep_state or checkpoint_every or keep_best:
-            kept = Keep(layout.kept_directory(scratch, plan), keep_state, checkpoint_every, keep_best)
-            heard.append(ExtraCheckpoints(kept, plan))
+            heard.append(ExtraCheckpoints(plan, scratch, state=keep_state, every=checkpoint_every, best=keep_best))
         if timings is not None:
             heard.append(Timings(Path(timings)))
         try:

@@ -28,6 +28,7 @@ from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.layouts import Array
 from fp3o.envs.smac.starcraft2 import StarCraft2Battles
 from fp3o.fields import restored
+from fp3o.grouping import grouped
 from fp3o.runs.atomic import write_atomically
 from fp3o.statistics.intervals import wilson
 
@@ -131,9 +132,7 @@ class Check:
 
     def play(self, entrants: Iterable[Entrant]) -> Iterator[Entry]:
         """One entrant after the other. Games go on from one entrant to the next of the same map and options."""
-        groups: dict[tuple[str, SmacOptions], list[Entrant]] = {}
-        for entrant in entrants:
-            groups.setdefault((entrant.map, entrant.options), []).append(entrant)
+        groups = grouped(((entrant.map, entrant.options), entrant) for entrant in entrants)
         for (name, options), members in groups.items():
             with ExitStack() as stack:
                 envs = [self._environment(name, backend, options) for backend in self.backends]
@@ -161,7 +160,8 @@ class Check:
             results.append(self._result(entrant, backend, number, episodes, env.restarts - died))
             if recording is not None and self.record is not None:
                 recordings[backend] = recording
-                self.recordings.append(recording_name(entrant, backend))
+                name = entrant.name.replace(" ", "-").replace("/", "-")
+                self.recordings.append(f"{entrant.map}.{name}.{backend}.npz")
                 write(self.record / self.recordings[-1], recording)
         both = set(BACKENDS) <= set(recordings) and all(one.lengths.max() >= HORIZON for one in recordings.values())
         comparison = compare(recordings["starcraft2"], recordings["embedded"]) if both else None
@@ -220,11 +220,6 @@ class Check:
 
     def save(self, path: Path) -> None:
         write_atomically(path, (json.dumps(self.document(), indent=1, ensure_ascii=False) + "\n").encode())
-
-
-def recording_name(entrant: Entrant, backend: str) -> str:
-    """Of the file: without spaces and slashes."""
-    return f"{entrant.map}.{entrant.name.replace(' ', '-').replace('/', '-')}.{backend}.npz"
 
 
 def told(comparison: Comparison) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fp3o import config
 from fp3o.errors import UserError, first_of
+from fp3o.grouping import grouped
 from fp3o.runs import layout
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ class Chosen(NamedTuple):
 
 
 def chosen_runs(given: Sequence[str], metric: str = "") -> list[Chosen]:
-    """Each argument's runs, in its order, by cell and digest. UserError unless all are of one task and have this
-    metric."""
+    """Each argument's runs, by cell and digest; UserError unless all are of one task and have this metric."""
     found = [chosen for text in given for chosen in _chosen(text, metric)]
     tasks = sorted({"/".join(one.runs.cell.split("/")[:2]) for one in found})
     if len(tasks) > 1:
@@ -41,10 +41,8 @@ def _chosen(text: str, metric: str) -> list[Chosen]:
     from fp3o.runs import records  # imports NumPy
     from fp3o.statistics.scores import CellRuns, Planned, load_run, rule_of
 
-    groups: dict[tuple[str, str], list[tuple[Path, layout.RunId]]] = {}
-    for folder in _folders(text):
-        run = layout.RunId.of(records.read_run(folder / records.RUN))
-        groups.setdefault((run.cell, run.digest), []).append((folder, run))
+    found = {folder: layout.RunId.of(records.read_run(folder / records.RUN)) for folder in _folders(text)}
+    groups = grouped((run[:2], (folder, run)) for folder, run in found.items())
     chosen = []
     for (cell, digest), members in sorted(groups.items()):
         runs = [load_run(folder, run, metric) for folder, run in members]

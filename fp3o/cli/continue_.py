@@ -43,7 +43,8 @@ def continue_(
     plans = extend(document, total_steps)
     root = place.parents[5] if run.is_absolute() else Path(os.path.relpath(place.parents[5]))
     state, seeds = _kept(root, plans.old, document)
-    chosen = next((config.load_suite(name) for name in config.suite_names() if _is_of(root, name)), None)
+    suites = {(layout.suite_root(name) / "runs").absolute(): name for name in config.suite_names()}
+    chosen = config.load_suite(suites[place.parents[5]]) if place.parents[5] in suites else None
     roots = Roots(plans.new, seeds, chosen, None if chosen else root)
     from fp3o.training.continuing import begin_longer
 
@@ -71,7 +72,3 @@ def _kept(root: Path, plan: config.Plan, document: dict[str, Any]) -> tuple[Path
             if document["seed"] in seeds:
                 return path, seeds
     raise UserError(f"{plan.cell.id} {plan.digest} kept no state of seed {document['seed']} to go on from: {NOT_KEPT}")
-
-
-def _is_of(root: Path, suite: str) -> bool:
-    return root.absolute() == (layout.suite_root(suite) / "runs").absolute()

@@ -40,7 +40,7 @@ def evaluate(
     check_number("episodes", episodes, 1, 100_000)
     check_number("seed", seed, 0, config.LARGEST_SEED)
     check_folder_of("out", out)
-    from fp3o.rollout.evaluation import evaluate_run
+    from fp3o.rollout.evaluation import evaluate_run, final_rows
 
     label = f"{document['cell']} seed {document['seed']}, {episodes} episodes from seed {seed}"
     if stochastic:
@@ -48,7 +48,7 @@ def evaluate(
     with Bar("playing", 0, at_most=True) as bar:
         results = evaluate_run(run, episodes, seed, Rounds(bar), stochastic=stochastic, weights=checkpoint)
         bar.advance(bar.total)
-    rows = records.final_rows(results)
+    rows = final_rows(results)
     if out is not None:
         log = records.CsvLog(out, tuple(rows[0]))
         log.append(rows)

@@ -51,7 +51,8 @@ def list_names(
             if (f"pettingzoo/{name}",) not in lines
         ]
     elif what == "algorithms":
-        lines = [(name, *_plugin(name)) for name in config.algorithms()]
+        entries = [(name, ALGORITHMS[name]) for name in config.algorithms()]
+        lines = [(name, one.title, f"plug-in {one.file}") if one.file else (name,) for name, one in entries]
     elif what == "variants":
         lines = [
             (f"{algorithm}-{name}", about)
@@ -77,9 +78,3 @@ def list_names(
     for line in fitting:
         print("\t".join(line))
     return 0
-
-
-def _plugin(algorithm: str) -> tuple[str, ...]:
-    """Title and file of a plug-in's algorithm; empty for an algorithm of fp3o itself."""
-    entry = ALGORITHMS[algorithm]
-    return (entry.title, f"plug-in {entry.file}") if entry.file else ()

@@ -1,5 +1,4 @@
-"""What to say when the memory of a GPU, of the machine, or of a job's part of it is full. Imports no torch: an error of
-torch comes with it."""
+"""What to say when the memory of a GPU, of the machine, or of a job's part of it is full. Imports no torch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`fp3o save`, `pull`, `merge` and `prune`: runs of the suites under DVC; `pack` and `unpack`: runs for another
-machine."""
+"""`fp3o save`, `pull`, `merge`, `prune`: runs of suites under DVC; `pack`, `unpack`: runs for another machine."""
 
 from __future__ import annotations
 

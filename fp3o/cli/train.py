@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -30,7 +30,6 @@ from fp3o.runs import layout
 
 if TYPE_CHECKING:
     from fp3o.training.callbacks import Callback
-    from fp3o.training.callbacks.checkpoints import Keep
 
 NOT_KEPT = "`fp3o train` with --keep-state does, and with --replace it trains finished runs again"
 GAME_OPTIONS = ("env", "env_args")  # Name the user's environment; not shown as deviations.
@@ -82,16 +81,6 @@ class Keeping:
     keep_state: Annotated[bool, arg(help="The last state, from which `fp3o continue` goes on.")] = False
     checkpoint_every: Annotated[int, arg(metavar="K", help="A checkpoint after every K-th iteration; 0: none.")] = 0
     keep_best: Annotated[bool, arg(help="The checkpoint of the best evaluation.")] = False
-
-    def of(self, plan: config.Plan, scratch: Path) -> Keep | None:
-        """For the training loop; None: nothing. UserError for numbers out of bounds."""
-        check_number("checkpoint-every", self.checkpoint_every, 0, 10**12)
-        if not (self.keep_state or self.checkpoint_every or self.keep_best):
-            return None
-        from fp3o.training.callbacks.checkpoints import Keep
-
-        folder = layout.kept_directory(scratch, plan)
-        return Keep(folder, self.keep_state, self.checkpoint_every, self.keep_best)
 
 
 @dataclass(frozen=True)
@@ -152,14 +141,10 @@ def train(
 
 def first_line(plan: config.Plan, seeds: str) -> str:
     """What is going to be trained. `--seeds 5` is one seed, number 5: a hint is added, as five seeds may be meant."""
-    count = len(config.parse_seeds(seeds))
-    named = f"seeds {seeds}" if count > 1 else f"seed {seeds}"
-    hint = f" (one seed, the one numbered {seeds}; {seeds} seeds are 0-{int(seeds) - 1})" if _lone(seeds) else ""
+    named = f"seeds {seeds}" if len(config.parse_seeds(seeds)) > 1 else f"seed {seeds}"
+    lone = seeds.isdecimal() and int(seeds) > 1
+    hint = f" (one seed, the one numbered {seeds}; {seeds} seeds are 0-{int(seeds) - 1})" if lone else ""
     return f"{plan.cell.id} {plan.digest}: {named}{hint}, {plan.settings.total_steps:,} steps each"
-
-
-def _lone(seeds: str) -> bool:
-    return seeds.isdecimal() and int(seeds) > 1
 
 
 def run_training(
@@ -173,8 +158,7 @@ def run_training(
     replace: bool = False,
     start_from: Path | None = None,
 ) -> None:
-    """Train what is not finished and print the results. replace: train what is finished, too. start_from: as for
-    `fp3o.training.run.train`."""
+    """Train what is not finished (replace: and what is), print the results. start_from: as for `training.run.train`."""
     from fp3o.runs.folder import RunFolder
     from fp3o.workflow import replacing
 
@@ -215,13 +199,16 @@ def run_training(
             print(f"Weights & Biases: group {group}, files in {logs}")
         if watching.timings is not None:
             callbacks.append(Timings(watching.timings))
-        if (keep := keeping.of(plan, roots.scratch)) is not None:
-            callbacks.append(ExtraCheckpoints(keep, plan))
+        if keeping != Keeping():
+            check_number("checkpoint-every", keeping.checkpoint_every, 0, 10**12)
+            state, every, best = astuple(keeping)
+            kept = ExtraCheckpoints(plan, roots.scratch, state=state, every=every, best=best)
+            callbacks.append(kept)
         with Progress.of(plan, numbers) as progress:
             compute = Compute(**asdict(computing))
             train_seeds(plan, numbers, runs, scratch, compute, [progress, *callbacks], origin)
-        if keep is not None:
-            print(f"kept: {keep.folder}")
+        if keeping != Keeping():
+            print(f"kept: {kept.folder}")
     if replace:
         print("\n".join(replacing.put_in_place(plan, numbers, base, roots.runs)))
     print_results(plan, numbers, roots.runs)

@@ -10,10 +10,8 @@ from typing import NamedTuple
 from fp3o import registry
 from fp3o.config.catalogue import algorithms, catalogue, domains, tasks, variant_settings, variants
 from fp3o.config.sharings import SHARINGS
+from fp3o.config.tasks_schema import UNMEASURED, Measured
 from fp3o.errors import UserError, unknown
-
-# Assumed where tasks.yaml has no measurement.
-UNMEASURED_MIB, UNMEASURED_US = 4000, 100
 
 
 class Row(NamedTuple):
@@ -118,23 +116,8 @@ class Cell:
             raise unknown(f"variant of {self.algorithm}", self.variant, allowed, self.id)
 
 
-def memory_mib(cell: Cell) -> int:
-    """Main memory (MiB) that training five seeds of the cell takes. For schedulers; decides no number of a run."""
-    return _measured(cell, "memory_mib")
-
-
-def gpu_mib(cell: Cell) -> int:
-    """Memory of a GPU (MiB) that it takes, context and cached blocks included; else as `memory_mib`."""
-    return _measured(cell, "gpu_mib")
-
-
-def step_us(cell: Cell) -> int:
-    """Processor time (µs) of one environment step of one seed, updates and evaluations included. For schedulers."""
-    return _measured(cell, "step_us", UNMEASURED_US)
-
-
-def _measured(cell: Cell, key: str, unmeasured: int = UNMEASURED_MIB) -> int:
-    """What tasks.yaml says about the cell's task, or else about its domain."""
+def measured(cell: Cell, what: Measured) -> int:
+    """What training takes, by tasks.yaml, on the cell's task or else in its domain. For schedulers alone."""
     domain = catalogue()["domains"][cell.domain]
     task = (domain["tasks"] or {}).get(cell.task) or {}
-    return int(task.get(key, domain.get(key, unmeasured)))
+    return int(task.get(what, domain.get(what, UNMEASURED[what])))

@@ -73,8 +73,7 @@ class Domain:
     options: type[Any]
     """The dataclass of fp3o.config.options."""
     revision: int
-    """Version of the engine's numbers, part of every run's digest. Raised by hand when they change; a test per engine
-    compares them with pinned ones."""
+    """Version of the engine's numbers, part of every run's digest; raised by hand when they change (tests pin them)."""
     slot_kib: int
     """Upper bound of one environment's memory in KiB: what a thousand of them add to a process, divided by 1000."""
     scoring: Scoring = RETURN
@@ -88,8 +87,7 @@ class Domain:
     package: str = ""
     """Package whose version may change results without a new engine revision; tables mention it."""
     real_backend: str = ""
-    """Value of the option `backend` with which the paper's own simulator is used; "": the engine is equivalent to
-    it."""
+    """Value of the option `backend` that chooses the paper's own simulator; "": the engine is equivalent to it."""
     backends: dict[str, int] = field(default_factory=dict)
     """Revisions of engines that other values of the option `backend` choose."""
 

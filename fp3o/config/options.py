@@ -112,8 +112,7 @@ def game_folder() -> Path:
 
 
 def smac_class() -> Any:
-    """smac.env.StarCraft2Env. ImportError without the smac package, AttributeError with the unrelated one of that name
-    on PyPI, a tuner of hyper-parameters."""
+    """smac.env.StarCraft2Env. ImportError without the package, AttributeError with the tuner of that name on PyPI."""
     return getattr(importlib.import_module("smac.env"), "StarCraft2Env")  # noqa: B009 (mypy knows no such package)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from fp3o.errors import UserError
+from fp3o.grouping import grouped
 
 SEED_BLOCK = 5  # Seeds per block: 0–4, 5–9, … So adding a sixth seed trains a new block and leaves the first alone.
 MOST_SEEDS = 1000
@@ -43,7 +44,5 @@ def seeds_text(seeds: Sequence[int]) -> str:
 
 def seed_blocks(seeds: Iterable[int], size: int = SEED_BLOCK) -> list[tuple[int, ...]]:
     """The seeds grouped into blocks by seed // size, so that adding a seed never changes a complete block."""
-    blocks: dict[int, list[int]] = {}
-    for seed in sorted(set(seeds)):
-        blocks.setdefault(seed // size, []).append(seed)
+    blocks = grouped((seed // size, seed) for seed in sorted(set(seeds)))
     return [tuple(block) for block in blocks.values()]

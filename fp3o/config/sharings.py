@@ -20,8 +20,7 @@ class SharingKind:
     colour: str
     """In figures."""
     owners: Callable[[Owners], tuple[Owners, Owners]]
-    """From the agents' types to the number of the trunk and of the head that each agent uses. A critic is shared like a
-    trunk."""
+    """From the agents' types to the numbers of each agent's trunk and head. Critics are shared like trunks."""
 
 
 def _one(types: Owners) -> Owners:

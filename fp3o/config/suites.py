@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -18,7 +17,7 @@ from fp3o.config.resolve import Plan, resolve
 from fp3o.config.seeds import SEED_BLOCK, parse_seeds, seeds_text
 from fp3o.config.tasks_schema import NAME
 from fp3o.config.yaml_files import read_yaml
-from fp3o.errors import UserError, unknown
+from fp3o.errors import UserError, more_said, unknown
 from fp3o.fields import Scalar, shown
 from fp3o.registry import load_file
 
@@ -273,7 +272,7 @@ def _artefacts(of: Suite) -> list[Artefact]:
     shown: dict[str, tuple[Cell, ...]] = {}
     for name, entry in entries.items():
         groups = entry.get("cells", EVERY_CELL)
-        with _named(f"suite {suite}, artefacts/{name}"):
+        with more_said(before=f"suite {suite}, artefacts/{name}: "):
             named = [] if groups in (EVERY_CELL, NO_CELL) else [cell for group in groups for cell in _expand(group, of)]
         shown[name] = tuple(cell for cell in dict.fromkeys(named) if fnmatchcase(cell.id, raw.get("only", "*")))
     if not any(shown.values()):
@@ -288,7 +287,8 @@ def _artefacts(of: Suite) -> list[Artefact]:
         cells = trained if whole else shown[name]
         # Facts are about all cells: a suite of some of them leaves them out.
         facts = (entry["kind"] == "facts" or entry.get("cells") == NO_CELL) and "only" not in raw
-        with _named(f"suite {suite}, artefacts/{name}" if "seeds" in entry else f"suite {suite}"):
+        place = f"suite {suite}, artefacts/{name}" if "seeds" in entry else f"suite {suite}"
+        with more_said(before=f"{place}: "):
             seeds = () if whole or facts else parse_seeds(str(entry.get("seeds", raw["seeds"])))
         if cells or facts or shown.get(reads):
             texts = (entry.get("caption", ""), entry.get("paper", ""), entry.get("script", Artefact.script))
@@ -301,15 +301,6 @@ def _artefacts(of: Suite) -> list[Artefact]:
         labels = {cell.label: None for artefact in artefacts if artefact.kind == "table" for cell in artefact.cells}
         raise unknown("algorithm", common, labels, f"suite {suite}, baseline")
     return artefacts
-
-
-@contextmanager
-def _named(place: str) -> Iterator[None]:
-    """Prefix UserErrors with the place in the suite's file."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{place}: {error}") from error
 
 
 def _baseline(raw: Mapping[str, Any], kind: str, cells: Sequence[Cell]) -> str:
@@ -371,8 +362,7 @@ def _expand(group: Mapping[str, Any] | str, suite: Suite) -> list[Cell]:
 
 
 def _without_grid(plain: Cell, cell: Cell, suite: Suite) -> Cell:
-    """A cell of a grid; where its values are those of the cell without the grid, that one, so that nothing is trained
-    twice."""
+    """A cell of a grid, or the cell without the grid if it has the same values: nothing is trained twice."""
     if cell == plain:
         return cell
     try:

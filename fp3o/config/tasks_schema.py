@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from fp3o import registry
 from fp3o.config.domains import OPTIONS
@@ -15,8 +15,10 @@ from fp3o.fields import Declared, declared, shown
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 """Tasks and variants are parts of folder names."""
-MEASURED = ("memory_mib", "gpu_mib", "step_us")
-"""What a task, or all tasks of a domain, were measured to take."""
+Measured = Literal["memory_mib", "gpu_mib", "step_us"]
+UNMEASURED: dict[Measured, int] = {"memory_mib": 4000, "gpu_mib": 4000, "step_us": 100}
+"""What a task, or all tasks of a domain, take, assumed where it was not measured: memory and GPU memory of five seeds,
+processor time of one environment step of one seed, updates and evaluations included."""
 MOST = 1 << 20
 """A tebibyte in MiB; a second in µs."""
 
@@ -46,7 +48,7 @@ class _Check:
     def domain(self, name: str, entry: object) -> Collection[str]:
         """The names of its tasks."""
         place = f"domains/{name}"
-        own = self.mapping(entry, place, ("settings", "options", "tasks", "free_tasks", *MEASURED))
+        own = self.mapping(entry, place, ("settings", "options", "tasks", "free_tasks", *UNMEASURED))
         if not isinstance(own.get("free_tasks", False), bool):
             raise self.error(f"{place}/free_tasks", f"is {shown(own['free_tasks'])}; allowed: true, false")
         self.measured(own, place)
@@ -59,7 +61,7 @@ class _Check:
         for task, value in tasks.items():
             here = f"{place}/tasks/{task[:80]}"
             self.name(task, here)
-            parts = self.mapping(value, here, ("settings", "options", "sharing", *MEASURED))
+            parts = self.mapping(value, here, ("settings", "options", "sharing", *UNMEASURED))
             self.measured(parts, here)
             self.values(parts.get("settings", {}), f"{here}/settings", self.settings)
             self.values(parts.get("options", {}), f"{here}/options", declared(OPTIONS[name]))
@@ -92,7 +94,7 @@ class _Check:
     # --- Pieces -----------------------------------------------------------------------------------------------------
 
     def measured(self, entry: Mapping[str, Any], place: str) -> None:
-        for key in MEASURED:
+        for key in UNMEASURED:
             value = entry.get(key, 1)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
                 raise self.error(f"{place}/{key}", f"is {shown(value)}; allowed: 1 to {MOST}")

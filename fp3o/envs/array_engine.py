@@ -150,9 +150,6 @@ class ArrayEngine(BatchEnv, ABC):
             "options": asdict(self.options),
         }
 
-    def close(self) -> None:
-        """Nothing to end or free."""
-
 
 def _copied(snapshot: Snapshot) -> Snapshot:
     return Snapshot._make(None if array is None else array.copy() for array in snapshot)

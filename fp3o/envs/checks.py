@@ -22,8 +22,7 @@ def checked_slots(slots: int) -> int:
 
 
 def checked_threads(threads: int, slots: int, least: int) -> int:
-    """The number of threads asked for or, for 0, as many as there are processors but with `least` slots or more
-    each."""
+    """The number of threads asked for or, for 0, one per processor, but with at least `least` slots each."""
     if threads < 0:
         raise UserError(f"number of threads is {threads}; allowed: 1 or more, or 0 to let the engine choose")
     return min(threads, slots) if threads else max(1, min(processors(), slots // least))

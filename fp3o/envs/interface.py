@@ -150,6 +150,10 @@ class BatchEnv(Protocol):
         """
         return
 
+    def close(self) -> None:
+        """End processes and free what the simulator holds, if anything."""
+        return
+
     def reset(self, seeds: Seeds) -> Snapshot:
         """Start a new episode in every slot. All randomness of slot i, of later episodes too, comes from seeds[i]."""
 
@@ -167,9 +171,6 @@ class BatchEnv(Protocol):
 
     def identity(self) -> dict[str, Any]:
         """Engine, revision, versions, sizes, options: `environment` of run.json."""
-
-    def close(self) -> None:
-        """End processes and free what the simulator holds."""
 
 
 def slot_seeds(seed: int, stream: str, slots: int, iteration: int = 0) -> Seeds:

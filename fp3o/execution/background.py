@@ -43,8 +43,7 @@ class Background:
         return max(1, (threads or processors()) - 1) if self.pays else threads  # one is left for the update
 
     def start(self, play: Callable[[Watch], Episodes], rehearse: Callable[[], None]) -> Future[Episodes]:
-        """play: `Evaluator.run`; rehearse: called before the first evaluation in the background, as programs are
-        compiled on the main thread."""
+        """play: `Evaluator.run`; rehearse: called once before, as programs are compiled on the main thread."""
         if not self.pays:
             played: Future[Episodes] = Future()
             played.set_result(play(self._go_on))

@@ -38,8 +38,7 @@ def check_program(
 
 
 def _outcome(function: Callable[..., Iterable[Any]], tensors: list[Tensor]) -> list[Tensor]:
-    """Reals that the function gives, and how it changes inputs of reals: one 0 if it does not, as most are large and
-    stay."""
+    """Reals that the function gives, and how it changes inputs of reals (one 0 for an input that stays)."""
     copies = [_copy(x) for x in tensors]
     results = [x for x in function(*copies) if isinstance(x, Tensor) and x.is_floating_point()]
     reals = [both for both in zip(copies, tensors, strict=True) if both[0].is_floating_point()]

@@ -76,8 +76,8 @@ def compiled_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compile(signature: CallSignature) -> Callable[..., Any]:
-    """The program for these arguments: from the cache or compiled. If that fails, once more with an empty cache, as
-    ours may be damaged."""
+    """The program for these arguments, cached or compiled; if that fails, compiled with an empty cache: ours may be
+    damaged."""
     graph, outputs = trace(signature)
     # Takes seconds; before a lock is taken, so that other processes need not wait for it.
     importlib.import_module("torch._inductor.compile_fx")

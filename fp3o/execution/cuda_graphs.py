@@ -49,8 +49,7 @@ def capture(
 def run_concurrently(
     stream: torch.cuda.Stream | None, first: Callable[[], Result], second: Callable[[], Second]
 ) -> tuple[Result, Second]:
-    """The results of two functions that do not depend on each other; with a stream, on which the second runs, the GPU
-    computes both at the same time."""
+    """The results of two independent functions; with a stream for the second, the GPU computes both at once."""
     if stream is None:
         return first(), second()
     now = torch.cuda.current_stream()

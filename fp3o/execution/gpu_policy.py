@@ -158,8 +158,7 @@ class GpuPolicy(Policy):
 
     @torch.no_grad()
     def step(self, samples: bool) -> None:
-        """One step, from inputs on the host to outputs on the host; samples: draw actions from the given noise, else
-        take the distribution's mode."""
+        """One step, from the host to the host; samples: draw actions from the given noise, else take the mode."""
         self._inputs.upload()
         run_concurrently(self._side, functools.partial(self._act, samples), self._store_observations)
 

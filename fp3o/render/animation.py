@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.errors import UserError
+from fp3o.errors import UserError, optional_module
 from fp3o.runs.atomic import disk_errors
 
 KINDS = (".webp", ".gif", ".png", ".mp4")
@@ -60,7 +59,5 @@ def _write_mp4(path: Path, frames: Iterable[NDArray[np.uint8]], frames_per_secon
 
 
 def _ffmpeg() -> Any:
-    try:
-        return importlib.import_module("imageio_ffmpeg")
-    except ImportError:
-        raise UserError("MP4 needs the package imageio-ffmpeg: pip install imageio-ffmpeg, or write .webp") from None
+    advice = "MP4 needs the package imageio-ffmpeg: pip install imageio-ffmpeg, or write .webp"
+    return optional_module("imageio_ffmpeg", advice)

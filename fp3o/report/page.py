@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from fp3o.config import Cell, Row, setting_names, variant_settings
 from fp3o.config.domains import Scoring
+from fp3o.grouping import grouped
 from fp3o.report import sheets
 from fp3o.report.conclusions import by_verdict, conclusions
 from fp3o.report.curve import Chart, chart, curves_of
@@ -166,19 +167,13 @@ def pages(
 
 def against_baseline(entries: Iterable[Entry]) -> dict[str, list[str]]:
     """By verdict, the titles of the cells that were compared with the baseline of their table."""
-    found: dict[str, list[str]] = {}
-    for entry in entries:
-        if entry.paired:
-            found.setdefault(entry.paired.verdict, []).append(cell_title(Cell.of(entry.cell)))
-    return found
+    return grouped((entry.paired.verdict, cell_title(Cell.of(entry.cell))) for entry in entries if entry.paired)
 
 
 def tasks_of(data: SuiteRuns, results: Sequence[Result], curves: Mapping[str, Mapping[str, Any]]) -> list[Task]:
     """A picture per row and variant of the environment."""
-    rows: dict[tuple[Row, str], list[Result]] = {}
     variants = variants_of(data.suite, [result.name for result in results])
-    for result in results:
-        rows.setdefault((result.name.row, variants[result.name]), []).append(result)
+    rows = grouped(((result.name.row, variants[result.name]), result) for result in results)
     swept = sweeps([result.name for result in results])
     return [
         Task(*row, found, chart([r.cell for r in found], curves), _swept([r.name for r in found], swept))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,11 +20,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from fp3o import config
 from fp3o.config import SHARINGS, Cell, algorithm_title
 from fp3o.errors import as_command
+from fp3o.grouping import grouped
 from fp3o.report.conclusions import by_verdict, conclusions, counted, listed, named
 from fp3o.statistics.intervals import Summary, equivalent, welch
 from fp3o.statistics.margins import margin_of
 from fp3o.statistics.published import bounds, row_title, task_title
-from fp3o.statistics.suites import read_csv
+from fp3o.statistics.suites import markdown, read_csv
 
 BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 PAGES = ("README.md", "docs/index.md", "docs/deviations.md")
@@ -95,11 +96,6 @@ def cell_of(row: Row) -> str:
 def title(row: Row) -> str:
     """HalfCheetah [6×1], no sharing, without the number of agents, which the brackets have."""
     return row_title(Cell.of(cell_of(row)).row)
-
-
-def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def standing_of(row: Row) -> str:
@@ -176,9 +172,7 @@ class Results:
     def side_by_side(self, suite: str, table: str, revision: int = 0) -> str:
         """A row per task and sharing that was begun: FP3O, every other algorithm with FP3O's standing against it, and
         what an untrained policy, or of battles a script, scores."""
-        rows: dict[str, list[Row]] = {}
-        for row in self.table(suite, table).values():
-            rows.setdefault(title(row), []).append(row)
+        rows = grouped((title(row), row) for row in self.table(suite, table).values())
         started = {name: found for name, found in rows.items() if any(row["ours"] for row in found)}
         beside = ["random play", "nearest enemy"] if revision else []
         header = ["", *map(algorithm_title, MAIN), *beside, "first evaluation (FP3O)"]

@@ -180,3 +180,23 @@ def trained(folder: Path, weights: Path | None = None) -> Trained:
     return Trained(
         cell, options, spec, actor, found["actor.trunk"], found["actor.head"], critic, found["critic"], units
     )
+
+
+def evaluation_rows(env_steps: int, iteration: int, episodes: Sequence[Episode]) -> list[dict[str, records.Value]]:
+    """Rows of evaluations.csv for one evaluation of one seed; `episode` is the place in the given order."""
+    return [{"env_steps": env_steps, "iteration": iteration, **row} for row in final_rows(episodes)]
+
+
+def final_rows(episodes: Sequence[Episode]) -> list[dict[str, records.Value]]:
+    """Rows of final.csv: the final policy's episodes."""
+    return [
+        {
+            "episode": place,
+            "return": episode.total_return,
+            "return_per_agent": episode.return_per_agent,
+            "won": episode.won,
+            "length": episode.length,
+            **{name: None if np.isnan(value) else value for name, value in episode.metrics.items()},
+        }
+        for place, episode in enumerate(episodes)
+    ]

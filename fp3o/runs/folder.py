@@ -94,7 +94,7 @@ class RunFolder:
         self._scratch_root = scratch_root
         self._there = _existing(runs_root), _existing(scratch_root)
         """The two roots, or where they do not exist yet, the nearest folders above them that do."""
-        self._locks: list[Lock] = []
+        self._locks = contextlib.ExitStack()
         self.seeds: tuple[int, ...] = ()
         """Seeds to train, in this order; set when the context is entered. Empty: everything is finished."""
 
@@ -118,11 +118,7 @@ class RunFolder:
         """Lock every requested seed, check that results can be written, choose `seeds` to train."""
         try:
             whole_block = scratch_directory(self._scratch_root, self.plan, self.requested)
-            make_folder(whole_block.parent)
-            for seed in self.requested:
-                self._locks.append(
-                    Lock(whole_block.parent / f"seed-{seed}.lock", f"seed {seed} of {self.plan.cell.id}")
-                )
+            _lock_all(self._locks, whole_block.parent, self.plan.cell.id, self.requested)
             left = self.unfinished()
             # A block interrupted while publishing has some finished seeds: its saved state still holds all of them.
             self.seeds = self.requested if left and (whole_block / RESUME).exists() else left
@@ -133,7 +129,7 @@ class RunFolder:
                 for seed in self.seeds:
                     make_folder(self.scratch(seed))
         except BaseException:
-            self._release()
+            self._locks.close()
             raise
         return self
 
@@ -141,7 +137,7 @@ class RunFolder:
         if self.seeds and not self.resume_path.exists():
             # Stopped before anything was saved, or everything is published: nothing here is needed.
             shutil.rmtree(self.block, ignore_errors=True)
-        self._release()
+        self._locks.close()
         # A run that was refused (UserError) leaves no folder behind, not even the roots.
         runs, scratch = self._there if isinstance(error, UserError) else (self._runs_root, self._scratch_root)
         for seed in self.seeds:
@@ -169,11 +165,6 @@ class RunFolder:
                 for probe in (_probe_path(folder, seed), partial_path(_probe_path(folder, seed))):
                     with contextlib.suppress(OSError):
                         probe.unlink(missing_ok=True)
-
-    def _release(self) -> None:
-        for lock in self._locks:
-            lock.release()
-        self._locks.clear()
 
     @property
     def block(self) -> Path:
@@ -218,19 +209,18 @@ def locked(folder: Path, cell: str, seeds: Iterable[int]) -> Iterator[None]:
 
     folder: `<scratch_root>/<cell>/<digest>`, which is removed again if it is left empty.
     """
-    held: list[Lock] = []
     there = _existing(folder)
-    try:
-        make_folder(folder)
-        for seed in seeds:
-            lock = Lock(folder / f"seed-{seed}.lock", f"seed {seed} of {cell}")
-            held.append(lock)
-        yield
-    finally:
-        for lock in held:
-            lock.release()
+    with contextlib.ExitStack() as held:
         if there != folder:
-            drop_empty(folder, there)
+            held.callback(drop_empty, folder, there)
+        _lock_all(held, folder, cell, seeds)
+        yield
+
+
+def _lock_all(held: contextlib.ExitStack, folder: Path, cell: str, seeds: Iterable[int]) -> None:
+    make_folder(folder)
+    for seed in seeds:
+        held.callback(Lock(folder / f"seed-{seed}.lock", f"seed {seed} of {cell}").release)
 
 
 def make_folder(folder: Path) -> None:

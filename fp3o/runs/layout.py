@@ -69,8 +69,7 @@ def finished_runs(root: Path) -> list[Path]:
 
 
 def runs_below(root: Path) -> list[Path]:
-    """The folders of the finished runs anywhere below a folder, or that folder itself; not of runs that were replaced
-    or are in progress."""
+    """The folders of finished runs anywhere below a folder, or that folder itself; replaced runs do not count."""
     if (root / RUN_FILES[-1]).is_file():
         return [root]
     top = root / "runs" if (root / "runs").is_dir() else root

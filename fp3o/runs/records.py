@@ -18,7 +18,7 @@ import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import jsonschema
 import numpy as np
@@ -38,6 +38,8 @@ RUN = "run.json"
 
 EVALUATION_COLUMNS = (*PLACES, "return", "return_per_agent", "won", "length")
 FINAL_COLUMNS = ("episode", "return", "return_per_agent", "won", "length")
+FIRST_COLUMNS = {EVALUATIONS: EVALUATION_COLUMNS, FINAL: FINAL_COLUMNS}
+"""By file; metrics of the environment's own follow. Columns of iterations.csv depend on the algorithm."""
 SCHEMA_VERSION = 1
 COMPRESSED = ".xz"
 """Added to the names of files that are saved compressed (fp3o/runs/compressed.py)."""
@@ -58,41 +60,6 @@ def cell_text(value: Value) -> str:
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     return f"{float(value):.6g}"
-
-
-class Played(Protocol):
-    """What rows say of an episode; `fp3o.Episode` is one."""
-
-    @property
-    def total_return(self) -> float: ...
-    @property
-    def return_per_agent(self) -> float: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def won(self) -> bool | None: ...
-    @property
-    def metrics(self) -> Mapping[str, float]: ...
-
-
-def evaluation_rows(env_steps: int, iteration: int, episodes: Sequence[Played]) -> list[dict[str, Value]]:
-    """Rows of evaluations.csv for one evaluation of one seed; `episode` is the place in the given order."""
-    return [{"env_steps": env_steps, "iteration": iteration, **row} for row in final_rows(episodes)]
-
-
-def final_rows(episodes: Sequence[Played]) -> list[dict[str, Value]]:
-    """Rows of final.csv: the final policy's episodes."""
-    return [
-        {
-            "episode": place,
-            "return": episode.total_return,
-            "return_per_agent": episode.return_per_agent,
-            "won": episode.won,
-            "length": episode.length,
-            **{name: None if np.isnan(value) else value for name, value in episode.metrics.items()},
-        }
-        for place, episode in enumerate(episodes)
-    ]
 
 
 class CsvLog:
@@ -164,25 +131,10 @@ class CsvLog:
             self._file.close()
 
 
-def read_evaluations(path: Path) -> Columns:
-    """Column arrays of evaluations.csv; won is NaN where episodes are neither won nor lost.
-
-    Metrics of the environment's own follow the columns of all runs; NaN where an episode did not report one.
-    """
-    return _read_columns(path, EVALUATION_COLUMNS)
-
-
-def read_final(path: Path) -> Columns:
-    """Column arrays of final.csv."""
-    return _read_columns(path, FINAL_COLUMNS)
-
-
-def read_iterations(path: Path) -> Columns:
-    """Column arrays of iterations.csv, whose columns depend on the algorithm; empty fields are NaN."""
-    return _read_columns(path, None)
-
-
-def _read_columns(path: Path, columns: Sequence[str] | None) -> Columns:
+def read_table(path: Path) -> Columns:
+    """The columns of a run's CSV file; empty fields are NaN: of `won`, where episodes are neither won nor lost, and of
+    metrics that an episode did not report."""
+    columns = FIRST_COLUMNS.get(path.name)
     try:
         lines = list(csv.reader(io.StringIO(read_bytes(path).decode(), newline="")))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -210,8 +162,8 @@ def _read_columns(path: Path, columns: Sequence[str] | None) -> Columns:
 
 def score_summary(evaluations: Path, final: Path | None = None) -> dict[str, Any]:
     """`score` of run.json, computed from the files on disk."""
-    last = read_final(final) if final is not None and final.exists() else None
-    return summary_of(read_evaluations(evaluations), last)
+    last = read_table(final) if final is not None and final.exists() else None
+    return summary_of(read_table(evaluations), last)
 
 
 def summary_of(evaluations: Columns, final: Columns | None = None) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 
 from fp3o.config.yaml_files import LOADER
-from fp3o.errors import UserError, first_of
+from fp3o.errors import UserError, first_of, optional_module
 from fp3o.runs import layout
 from fp3o.runs.atomic import disk_errors, write_atomically
 from fp3o.runs.records import RUN
@@ -116,13 +116,10 @@ class Remote:
     """A remote of DVC's other than artifacts/, asked for every object: DVC itself believes what it once pushed."""
 
     def __init__(self, where: Setup) -> None:
-        try:
-            from dvc.repo import Repo
-        except ImportError:
-            raise UserError("DVC is not installed: pip install 'dvc>=3.60'") from None
+        dvc = optional_module("dvc.repo", "DVC is not installed: pip install 'dvc>=3.60'")
         self._name = where.remote
         with self._one_line():
-            repository = Repo()
+            repository = dvc.Repo()
             self._cache = repository.cache.local
             self._remote = repository.cloud.get_remote_odb(where.remote or None)
 
@@ -178,11 +175,6 @@ def find(name: str, where: Setup) -> bytes | None:
     return None
 
 
-def on_this_machine(files: Mapping[str, str], where: Setup) -> bool:
-    """Whether the objects of all files (name → md5) are in the cache or the store here."""
-    return all(find(md5, where) is not None for md5 in files.values())
-
-
 def put(folder: Path, name: str, content: bytes) -> None:
     """Add an object; a damaged one of that name is replaced."""
     path = object_path(folder, name)
@@ -207,7 +199,7 @@ def lock_text() -> bytes:
     return LOCK.read_bytes() if LOCK.is_file() else b""
 
 
-def listing_name(text: str | bytes | None, suite: str = PAPER, where: str = "dvc.lock") -> str | None:
+def listing_name(text: bytes, suite: str = PAPER, where: str = "dvc.lock") -> str | None:
     """Name of a suite's listing, from the content of a dvc.lock; None if nothing was saved. `where` is for messages."""
     try:
         outs = _document(text)["stages"].get(TRACKED[suite], {}).get("outs", [])
@@ -226,14 +218,13 @@ def listing_name(text: str | bytes | None, suite: str = PAPER, where: str = "dvc
 IN_CONFLICT = "has conflict markers of a merge: `fp3o merge` unites both sides"
 
 
-def in_conflict(text: str | bytes | None) -> bool:
+def in_conflict(text: bytes) -> bool:
     """Whether a file's content has the markers of a conflict of git's."""
-    content = text.encode() if isinstance(text, str) else text or b""
-    return re.search(rb"^(<{7}|>{7}) ", content, re.MULTILINE) is not None
+    return re.search(rb"^(<{7}|>{7}) ", text, re.MULTILINE) is not None
 
 
-def _document(text: str | bytes | None) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.load(text or "", Loader=LOADER) or {"schema": "2.0", "stages": {}}
+def _document(text: bytes) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.load(text, Loader=LOADER) or {"schema": "2.0", "stages": {}}
     return document
 
 
@@ -298,15 +289,13 @@ def by_run(files: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def fits(run: str, pattern: str, suite: str) -> bool:
-    """Whether a run (cell/digest/seed) is one of the cell, part of a cell's name or pattern; the folder of the suite's
-    runs may stand before it."""
+    """Whether a run (cell/digest/seed) fits a cell, part of one or a pattern, with or without its suite's folder."""
     name = pattern.removeprefix(f"{runs_folder(suite).as_posix()}/").rstrip("/")
     return fnmatchcase(run, name) or fnmatchcase(run, f"{name}/*")
 
 
 def cells_text(pattern: str, paths: Iterable[str]) -> str:
-    """For messages: the cells of runs or their files (cell/digest/seed…), first those that read most like the pattern;
-    of many not all."""
+    """For messages: some cells of these paths (cell/digest/seed…), first those that read most like the pattern."""
     cells = sorted({"/".join(path.split("/")[:4]) for path in paths})
     return first_of(difflib.get_close_matches(pattern, cells, len(cells), cutoff=0) if cells else cells)
 
@@ -322,14 +311,6 @@ def replaced_runs(suite: str) -> list[Path]:
     folders = {runs_folder(suite) / run: md5 for run, md5 in (saved_runs(suite) or {}).items()}
     there = [folder for folder in folders if (folder / RUN).is_file()]
     return [folder for folder in there if md5_of((folder / RUN).read_bytes()) != folders[folder]]
-
-
-def saved_document(suite: str, run: str, where: Setup) -> dict[str, Any] | None:
-    """run.json of a saved run, `<cell>/<digest>/seed-<k>`; None if its bytes are not on this machine."""
-    md5 = (saved_runs(suite) or {}).get(run)
-    content = find(md5, where) if md5 else None
-    document: dict[str, Any] | None = None if content is None else json.loads(content)
-    return document
 
 
 def write_lock(files: Mapping[str, str], where: Setup, suite: str = PAPER) -> None:

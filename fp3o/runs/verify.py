@@ -6,15 +6,14 @@ in, its digest is that of its settings, and the files have the checksums.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fp3o.config.resolve import digest_of
-from fp3o.errors import UserError
+from fp3o.errors import UserError, more_said
 from fp3o.runs import compressed, records
 from fp3o.runs.layout import RunId
 
@@ -24,21 +23,13 @@ def remedy(folder: Path) -> str:
     return f"delete {folder}, then `fp3o pull` it or train it again"
 
 
-@contextlib.contextmanager
-def _with_remedy(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{error}; {remedy(folder)}") from error
-
-
 def read_verified(folder: Path, expected: RunId | None = None, files: Iterable[str] | None = None) -> dict[str, Any]:
     """run.json of a folder, after checking that its files (all, or `files`) are unaltered; UserError otherwise.
 
     expected: the run that the folder must contain; None: any. Of a run saved without checkpoint, all is all but that.
     """
     path = folder / records.RUN
-    with _with_remedy(folder):
+    with more_said(after=f"; {remedy(folder)}"):
         document = records.read_run(path)
         for name, value in (expected or RunId.of(document))._asdict().items():
             if document[name] != value:
@@ -133,11 +124,11 @@ class Tables(NamedTuple):
 def read_tables(folder: Path, document: Mapping[str, Any]) -> Tables:
     """The episodes of a verified run, checked to be complete, finite and in agreement with run.json's score."""
     final = None
-    with _with_remedy(folder):
-        evaluations = records.read_evaluations(folder / records.EVALUATIONS)
+    with more_said(after=f"; {remedy(folder)}"):
+        evaluations = records.read_table(folder / records.EVALUATIONS)
         _check_episodes(folder, records.EVALUATIONS, evaluations, evaluations["env_steps"], document)
         if records.FINAL in document["sha256"]:
-            final = records.read_final(folder / records.FINAL)
+            final = records.read_table(folder / records.FINAL)
             _check_episodes(folder, records.FINAL, final, np.zeros(len(final["episode"])), document)
         if records.summary_of(evaluations, final) != document["score"]:
             raise UserError(f"{folder / records.RUN} shows another score than its files give")

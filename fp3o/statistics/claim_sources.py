@@ -31,8 +31,5 @@ def sources_of(suite: Suite) -> Sources:
 def existing_runs(suite: Suite) -> list[Path]:
     """run.json of every run of those suites that is here."""
     found = sources_of(suite)
-    return [
-        path
-        for name in (*found.also, *found.tenth, *found.variants)
-        for path in sorted((layout.suite_root(name) / "runs").glob(f"*/*/*/*/*/seed-*/{records.RUN}"))
-    ]
+    suites = (*found.also, *found.tenth, *found.variants)
+    return [run / records.RUN for name in suites for run in layout.finished_runs(layout.suite_root(name) / "runs")]

@@ -19,6 +19,7 @@ import numpy as np
 from fp3o import config
 from fp3o.config import Cell, Suite
 from fp3o.errors import UserError, as_command
+from fp3o.grouping import grouped
 from fp3o.statistics import published
 from fp3o.statistics.findings import Claim, ClaimVerdict, Finding
 from fp3o.statistics.intervals import mean_interval, summarise, welch
@@ -145,9 +146,7 @@ def compare(cost: Cost, other: Cost, rollout: float) -> Times:
 def times(costs: Sequence[Cost], reference: str = REFERENCE) -> dict[str, Times]:
     """By cell, where the cost of the row's MAPPO (or another algorithm) is known."""
     known = {cost.cell: cost for cost in costs}
-    rollouts: dict[str, list[float]] = {}
-    for cost in costs:
-        rollouts.setdefault(Cell.of(cost.cell).task, []).append(cost.rollout)
+    rollouts = grouped((Cell.of(cost.cell).task, cost.rollout) for cost in costs)
     return {
         cell: compare(cost, known[name], float(np.mean(rollouts[Cell.of(cell).task])))
         for cell, cost in known.items()

@@ -13,6 +13,7 @@ import numpy as np
 
 from fp3o.config import Cell
 from fp3o.errors import as_command
+from fp3o.grouping import grouped
 from fp3o.statistics.scores import REDUCTIONS, CellRuns, last_ten, pooled_median, reduce, scoring_of
 from fp3o.statistics.suites import SuiteRuns, csv_text, load, parser, write
 
@@ -46,11 +47,8 @@ def marl_eval(data: SuiteRuns) -> dict[str, Any]:
     last value, and longer runs are cut. Its "absolute metrics" should be of the best policy; ours are of the final one.
     """
     document: dict[str, Any] = {}
-    tasks: dict[tuple[str, str], list[CellRuns]] = {}
-    for cell_runs in data.cells.values():
-        if cell_runs.runs and all(len(run.curve.value) for run in cell_runs.runs):
-            tasks.setdefault((Cell.of(cell_runs.cell).domain, Cell.of(cell_runs.cell).task), []).append(cell_runs)
-    for (domain, task), members in tasks.items():
+    evaluated = [one for one in data.cells.values() if one.runs and all(len(run.curve.value) for run in one.runs)]
+    for (domain, task), members in grouped((Cell.of(one.cell).row[:2], one) for one in evaluated).items():
         length = min(max(len(run.curve.value) for run in cell_runs.runs) for cell_runs in members)
         for cell_runs in members:
             _, _, sharing, label = Cell.of(cell_runs.cell).parts

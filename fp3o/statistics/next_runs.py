@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from fp3o.config import Cell
+from fp3o.grouping import grouped
 from fp3o.statistics.claims import every_claim, ledger, watch
 from fp3o.statistics.findings import UNTESTED, Claim, Finding
 from fp3o.statistics.suites import SuiteRuns
@@ -79,14 +80,10 @@ def rows_of(claim: Claim, data: SuiteRuns) -> tuple[Finding, tuple[frozenset[str
     """What a claim's test finds by itself, and the cells of each row that it compares: of one task and sharing, or of
     one task where sharings are compared."""
     finding, names = watch(claim, data)
-    by_row: dict[str, set[str]] = {}
-    for name in names:
-        by_row.setdefault(str(Cell.of(name).row), set()).add(name)
+    by_row = grouped((Cell.of(name).row, name) for name in names)
     if any(len(cells) > 1 for cells in by_row.values()):
         return finding, tuple(frozenset(cells) for cells in by_row.values() if len(cells) > 1)
-    by_task: dict[tuple[str, ...], set[str]] = {}
-    for name in names:
-        by_task.setdefault(Cell.of(name).row[:2], set()).add(name)
+    by_task = grouped((Cell.of(name).row[:2], name) for name in names)
     return finding, tuple(frozenset(cells) for cells in by_task.values())
 
 

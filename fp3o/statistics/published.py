@@ -1,5 +1,4 @@
-"""What the paper says, from benchmarks/published: numbers (a test checks each against the rows of its tables), titles,
-claims."""
+"""What the paper says, from benchmarks/published: titles, claims, and numbers, which a test checks one by one."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from typing import Any
 from fp3o import machine
 from fp3o.config import Cell
 from fp3o.errors import UserError
+from fp3o.grouping import grouped
 from fp3o.runs import records
 
 
@@ -70,10 +71,7 @@ class Rates:
     @cached_property
     def _by_part(self) -> dict[tuple[str, ...], float]:
         """Medians by ever fewer parts of a cell's name."""
-        groups: dict[tuple[str, ...], list[float]] = {}
-        for rate in self.rates:
-            for key in _keys(Cell.of(rate.cell)):
-                groups.setdefault(key, []).append(rate.seconds_per_step)
+        groups = grouped((key, rate.seconds_per_step) for rate in self.rates for key in _keys(Cell.of(rate.cell)))
         return {key: median(values) for key, values in groups.items()}
 
     def minutes(self, cell: str, steps: int) -> float | None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from fp3o.config import suite_names
 from fp3o.errors import as_command
+from fp3o.grouping import grouped
 from fp3o.statistics import gathered
 from fp3o.statistics.choices import Choices
 from fp3o.statistics.claims import ledger
@@ -66,11 +67,7 @@ class Robustness(NamedTuple):
     @property
     def flips(self) -> dict[str, list[str]]:
         """By other verdict, the choices that lead to it."""
-        found: dict[str, list[str]] = {}
-        for choice, verdict in self.others.items():
-            if verdict != self.usual:
-                found.setdefault(verdict, []).append(choice)
-        return found
+        return grouped((verdict, choice) for choice, verdict in self.others.items() if verdict != self.usual)
 
     @property
     def flip_text(self) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from fp3o.config import Cell
 from fp3o.config.domains import published_domains
 from fp3o.errors import as_command
+from fp3o.grouping import grouped
 from fp3o.statistics import cost, gathered, own_suites, published
 from fp3o.statistics.aggregate import bounds, improvement, number, pooled
 from fp3o.statistics.claims import ledger
@@ -51,11 +52,9 @@ def verdict_counts(entries: Sequence[Entry]) -> dict[str, int]:
     return dict(sorted(Counter(entry.category for entry in entries).items()))
 
 
-def grouped(entries: dict[str, Entry], part: int) -> dict[str, dict[str, int]]:
+def counts_by(entries: dict[str, Entry], part: int) -> dict[str, dict[str, int]]:
     """`verdict_counts` by a part of the cell's id: domain (0), sharing (2) or algorithm (3)."""
-    groups: dict[str, list[Entry]] = {}
-    for cell, entry in entries.items():
-        groups.setdefault(Cell.of(cell).parts[part], []).append(entry)
+    groups = grouped((Cell.of(cell).parts[part], entry) for cell, entry in entries.items())
     return {name: verdict_counts(members) for name, members in sorted(groups.items())}
 
 
@@ -64,11 +63,8 @@ def grouped(entries: dict[str, Entry], part: int) -> dict[str, dict[str, int]]:
 
 def rank_rows(data: SuiteRuns, table: str) -> list[RankRow]:
     """Rows of a published table all of whose algorithms were run with the paper's settings."""
-    groups: dict[str, list[published.Published]] = {}
-    for entry in published.table(table):
-        groups.setdefault(entry.cell.rpartition("/")[0], []).append(entry)
     rows = []
-    for name, members in groups.items():
+    for name, members in grouped((entry.cell.rpartition("/")[0], entry) for entry in published.table(table)).items():
         scores = tuple(tuple(scores_of(data, member.cell)) for member in members)
         if all(scores):
             rows.append(RankRow(name, tuple(members), scores, scoring_of(name).statistic))
@@ -210,9 +206,9 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
         },
         "published_cells": len(entries),
         "verdicts": verdict_counts(list(entries.values())),
-        "verdicts_by_domain": grouped(entries, 0),
-        "verdicts_by_sharing": grouped(entries, 2),
-        "verdicts_by_algorithm": grouped(entries, 3),
+        "verdicts_by_domain": counts_by(entries, 0),
+        "verdicts_by_sharing": counts_by(entries, 2),
+        "verdicts_by_algorithm": counts_by(entries, 3),
         "published_inside_our_prediction_interval": sum(c.prediction.contains(c.published.value) for c in compared),
         "compared_cells": len(compared),
         "median_absolute_difference_in_published_spreads": number(float(np.median(known))) if known else None,

@@ -129,7 +129,7 @@ class Run:
     def iterations(self) -> records.Columns:
         """The columns of iterations.csv, verified; read from disk at every call."""
         read_verified(self.folder, RunId.of(self.document), (records.ITERATIONS,))
-        return records.read_iterations(self.folder / records.ITERATIONS)
+        return records.read_table(self.folder / records.ITERATIONS)
 
 
 @dataclass(frozen=True)

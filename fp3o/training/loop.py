@@ -13,7 +13,8 @@ from functools import partial
 import torch
 
 from fp3o.learner.randomness import Draws
-from fp3o.runs import records, verify
+from fp3o.rollout.evaluation import evaluation_rows, final_rows
+from fp3o.runs import verify
 from fp3o.runs.interrupt import Interrupt, Stopped
 from fp3o.training.block import Block, Pending
 from fp3o.training.callbacks import Callbacks
@@ -90,7 +91,7 @@ def finish_evaluation(block: Block, callbacks: Callbacks) -> None:
         return
     (iteration, env_steps, policies, played), block.pending = block.pending, None
     rows = {
-        seed: records.evaluation_rows(env_steps, iteration, episodes)
+        seed: evaluation_rows(env_steps, iteration, episodes)
         for seed, episodes in zip(block.seeds, played.result(), strict=True)
         if seed in policies and block.finite(seed, episodes, iteration)
     }
@@ -110,7 +111,7 @@ def play_final_episodes(block: Block, callbacks: Callbacks) -> None:
     evaluator.close()
     for place, seed in block.sound:
         if block.finite(seed, played[place], block.plan.iterations - 1):
-            callbacks.final(seed, records.final_rows(played[place]))
+            callbacks.final(seed, final_rows(played[place]))
 
 
 def name_failures(block: Block, callbacks: Callbacks) -> None:

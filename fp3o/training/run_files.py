@@ -5,8 +5,7 @@ While a run is going its files are in the scratch folder; at the end they are pu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from fp3o import machine
 from fp3o.config import Plan
 from fp3o.envs.interface import BatchEnv
-from fp3o.errors import UserError
+from fp3o.errors import UserError, more_said
 from fp3o.execution.choice import Execution
 from fp3o.learner.state import LearnerState
 from fp3o.runs import checkpoint, records
@@ -28,8 +27,7 @@ class RunFiles:
     """The files of the seeds that are trained together, from the first row to the published runs."""
 
     def __init__(self, plan: Plan, folder: RunFolder, chosen: Execution, allow_path_change: bool) -> None:
-        """Reads the saved state, if there is one. chosen: the execution of a new run, that of a resumed one may be
-        another."""
+        """Reads the saved state, if there is one. chosen: the execution of a new run; a resumed one keeps its own."""
         self.plan, self.folder, self.execution = plan, folder, chosen
         self.stats = RunStats()
         self.iterations: dict[int, CsvLog] = {}
@@ -38,7 +36,7 @@ class RunFiles:
         self._git = records.git_state()  # now, as the code is loaded now
         self._saved: tuple[dict[str, Any], dict[str, Any]] | None = None
         if folder.resume_path.exists():
-            with self._start_afresh_by_deleting():
+            with more_said(after=f"; delete {self.folder.block} to start afresh"):
                 self._saved = checkpoint.load(folder.resume_path)
                 checkpoint.require(self._saved[1], self._identity(), folder.resume_path)
             self.execution = self._same_execution(Execution(**self._saved[1]["path"]), allow_path_change)
@@ -55,7 +53,7 @@ class RunFiles:
             name = before["commit"] + ("+" if before["dirty"] else "")
             self.stats.note(f"code changed at a resume: commit {name} up to iteration {metadata['iteration']}")
         self.stats.resume(metadata["volatile"])
-        with self._start_afresh_by_deleting():
+        with more_said(after=f"; delete {self.folder.block} to start afresh"):
             self._open_logs(metadata["offsets"], metadata.get("checksums", {}))
         diverged, stopped = (
             {int(seed): where for seed, where in metadata.get(status, {}).items()} for status in ("diverged", "stopped")
@@ -142,14 +140,6 @@ class RunFiles:
             )
         self.stats.note(f"path changed at a resume: {was} before")
         return chosen
-
-    @contextmanager
-    def _start_afresh_by_deleting(self) -> Iterator[None]:
-        """Add to a UserError how to start without the saved state, which cannot be used."""
-        try:
-            yield
-        except UserError as error:
-            raise UserError(f"{error}; delete {self.folder.block} to start afresh") from error
 
     def _document(
         self, seed: int, scratch: Path, env: BatchEnv, status: str, where: dict[str, Any] | None

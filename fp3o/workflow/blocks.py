@@ -24,6 +24,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import safetensors
+
 from fp3o import config
 from fp3o.errors import UserError, as_command
 from fp3o.runs import compressed, layout, records
@@ -33,11 +35,6 @@ TRAIN, RETRAIN = "train", "retrain"
 """The rules that write marks; the second one trains finished runs again (`fp3o rerun`)."""
 
 
-def block_name(digest: str, seeds: Sequence[int]) -> str:
-    """Beginning of the names of a block's marks and logs: `0123456789-s0-4`."""
-    return f"{digest}-s{config.seeds_text(seeds)}"
-
-
 @dataclass(frozen=True)
 class Block:
     """Seeds of one cell that one job trains together."""
@@ -45,6 +42,11 @@ class Block:
     suite: str
     plan: config.Plan
     seeds: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Beginning of the names of its marks and logs: `0123456789-s0-4`."""
+        return f"{self.plan.digest}-s{config.seeds_text(self.seeds)}"
 
     @property
     def root(self) -> Path:
@@ -70,15 +72,32 @@ class Block:
 
     def marks(self) -> dict[int, Path]:
         """The block's marks by number; the last one is the newest."""
-        pattern = re.compile(rf"{re.escape(block_name(self.plan.digest, self.seeds))}\.(?:{TRAIN}|{RETRAIN})-(\d+)")
-        folder = self.root / "marks" / self.plan.cell.id
-        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-        marks = sorted((int(m[1]), folder / name) for name in names if (m := pattern.fullmatch(name)))
-        return dict(marks)
+        return self._numbered(self.root / "marks" / self.plan.cell.id, "")
+
+    def last_log(self) -> Path:
+        """The log of the block's newest job; if there was none, the (missing) log of its first."""
+        folder = self.root / "logs" / "train" / self.plan.cell.id
+        logs = list(self._numbered(folder, ".log.all").values())
+        return logs[-1].with_suffix("") if logs else folder / f"{self.name}.{TRAIN}-1.log"
+
+    def _numbered(self, folder: Path, end: str) -> dict[int, Path]:
+        """The files of its jobs in a folder, `<name>.<rule>-<number><end>`, by number."""
+        pattern = re.compile(rf"{re.escape(self.name)}\.(?:{TRAIN}|{RETRAIN})-(\d+){re.escape(end)}")
+        paths = folder.iterdir() if folder.is_dir() else ()
+        return dict(sorted((int(m[1]), path) for path in paths if (m := pattern.fullmatch(path.name))))
+
+    def resumable_from(self) -> int | None:
+        """The iteration from which its training would resume; None if it has no saved state."""
+        folder = layout.scratch_directory(self.root / "scratch", self.plan, self.seeds)
+        try:
+            with safetensors.safe_open(folder / "resume.safetensors", framework="numpy") as file:
+                return int(json.loads(file.metadata()["fp3o"])["metadata"]["iteration"])
+        except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError):
+            return None  # There is none, it is not ours, or it is damaged: the trainer will say so.
 
     def next_mark(self, rule: str = TRAIN) -> Path:
         """A mark that does not exist yet: asking Snakemake for it starts a job of this rule."""
-        name = f"{block_name(self.plan.digest, self.seeds)}.{rule}-{max(self.marks(), default=0) + 1}"
+        name = f"{self.name}.{rule}-{max(self.marks(), default=0) + 1}"
         return self.root / "marks" / self.plan.cell.id / name
 
     def mark_text(self) -> str:
@@ -158,8 +177,7 @@ def _values(plan: config.Plan) -> tuple[dict[str, Any], list[str]]:
 
 
 def check_digest(plan: config.Plan, planned: str) -> None:
-    """UserError for a job whose settings have changed since Snakemake chose it; `planned`: its digest then, "":
-    unknown."""
+    """UserError if a job's settings have changed since Snakemake planned it, with this digest ("": unknown)."""
     if planned not in ("", plan.digest):
         raise UserError(
             f"{plan.cell.id} resolves to {plan.digest}, this job was planned for {planned}: its settings changed in "

@@ -7,10 +7,12 @@ Concerns the suites under DVC alone (dvc.yaml): runs of other suites are not sav
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Mapping, Sequence
 
 from fp3o import config
 from fp3o.errors import UserError, first_of
+from fp3o.grouping import grouped
 from fp3o.runs import layout, store
 from fp3o.runs.layout import RunId
 from fp3o.runs.records import RUN
@@ -30,18 +32,15 @@ def in_dvc(suite: str) -> bool:
     return store.listing_name((home / store.LOCK).read_bytes(), suite) not in (None, store.listing_of({}))
 
 
-def known(suite: str) -> dict[tuple[str, int], set[str]]:
+def known(suite: str) -> dict[tuple[str, int], list[str]]:
     """By (cell, seed), the digests of the saved runs: from dvc.lock, or if its listing is not here, the manifest."""
-    digests: dict[tuple[str, int], set[str]] = {}
-    runs = locked_runs(suite)
-    for run in manifest.listed_runs(suite) if runs is None else map(RunId.at, runs):
-        digests.setdefault((run.cell, run.seed), set()).add(run.digest)
-    return digests
+    locked = locked_runs(suite)
+    runs = manifest.listed_runs(suite) if locked is None else map(RunId.at, locked)
+    return grouped(((run.cell, run.seed), run.digest) for run in runs)
 
 
 def locked_runs(suite: str) -> dict[str, str] | None:
-    """By run (cell/digest/seed), the md5 of the run.json that dvc.lock names; None if its listing is in a remote
-    only."""
+    """As `store.saved_runs`, from anywhere; none of a suite that is not under DVC."""
     if not in_dvc(suite):
         return {}
     with contextlib.chdir(config.repository()):
@@ -92,13 +91,14 @@ def check_training(suite: str, plan: config.Plan, seeds: Sequence[int]) -> None:
         )
 
 
-def _difference(suite: str, plan: config.Plan, seed: int, saved: set[str]) -> str:
+def _difference(suite: str, plan: config.Plan, seed: int, saved: Sequence[str]) -> str:
     """For messages: the digests of a cell as planned and as saved and, if the saved run can be read, what differs."""
     text = f"{plan.cell.id} is planned as {plan.digest}, saved as {', '.join(sorted(saved))}"
+    runs, where = store.saved_runs(suite) or {}, store.setup()
     for digest in sorted(saved):
-        document = store.saved_document(suite, RunId(plan.cell.id, digest, seed).path, store.setup())
-        if document is not None:
-            differences = [str(change) for change in config.changes(document, plan.configuration())]
+        md5 = runs.get(RunId(plan.cell.id, digest, seed).path)
+        if md5 and (content := store.find(md5, where)) is not None:
+            differences = [str(change) for change in config.changes(json.loads(content), plan.configuration())]
             text += f": {', '.join(differences)}"
     return text
 

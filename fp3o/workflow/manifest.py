@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from fp3o.runs.atomic import write_atomically
 from fp3o.runs.layout import RunId
 from fp3o.runs.verify import read_verified
 from fp3o.workflow import jobs
-from fp3o.workflow.blocks import TRAIN, block_name
+from fp3o.workflow.blocks import blocks_of
 
 LOG_LINES = 20
 
@@ -31,21 +30,6 @@ LOG_LINES = 20
 def planned_runs(suite: config.Suite) -> list[RunId]:
     """Every run that a suite asks for."""
     return [RunId(plan.cell.id, plan.digest, seed) for plan, seeds in suite.runs() for seed in seeds]
-
-
-def train_log(suite: str, plan: config.Plan, block: Sequence[int], rule: str = TRAIN, number: int = 1) -> Path:
-    """The log of a training job; named like the job's mark."""
-    name = f"{block_name(plan.digest, block)}.{rule}-{number}.log"
-    return layout.suite_root(suite) / "logs" / "train" / plan.cell.id / name
-
-
-def last_log(suite: str, plan: config.Plan, block: Sequence[int]) -> Path:
-    """The log of the block's newest job; if there was none, the (missing) log of its first."""
-    first = train_log(suite, plan, block)
-    pattern = re.compile(rf"({re.escape(block_name(plan.digest, block))}\.\w+-(\d+)\.log)\.all")
-    names = [path.name for path in first.parent.iterdir()] if first.parent.is_dir() else []
-    logs = [(int(m[2]), m[1]) for name in names if (m := pattern.fullmatch(name))]
-    return first.with_name(max(logs)[1]) if logs else first
 
 
 def write_json(path: Path, value: object) -> None:
@@ -190,11 +174,6 @@ def _saved(suite: config.Suite, known: Mapping[str, Mapping[str, Any]] | None = 
 # --- Cells and metrics ---------------------------------------------------------------------------------------------
 
 
-def cell_path(suite: str, cell: str) -> Path:
-    """The summary of a cell. Its name has no digest, so that users can ask Snakemake for it."""
-    return layout.suite_root(suite) / "cells" / f"{cell}.json"
-
-
 def cell_summary(suite: config.Suite, cell_id: str) -> dict[str, Any]:
     """The cell's score, its plan and its seeds: planned, existing, diverged."""
     from fp3o.statistics.scores import Planned, collect, scoring_of  # SciPy: not wanted while the DAG is built.
@@ -240,42 +219,25 @@ def metrics(suite: config.Suite) -> dict[str, Any]:
 def failures(suite: config.Suite) -> list[dict[str, Any]]:
     """Training jobs (seed blocks) that were started and have left at least one run unfinished."""
     failed = []
-    for plan, seeds in suite.runs():
-        for block in config.seed_blocks(seeds, suite.seed_block):
-            log = last_log(suite.name, plan, block)
-            ids = [RunId(plan.cell.id, plan.digest, seed) for seed in block]
-            missing = [run.seed for run in ids if not layout.document_path(suite.name, run).is_file()]
-            lines = jobs.lines(log)
-            if missing and lines:
-                exits = [line.split()[-1] for line in lines if line.startswith("--- exit code ")]
-                failed.append(
-                    {
-                        "cell": plan.cell.id,
-                        "digest": plan.digest,
-                        "seeds": missing,
-                        "attempts": jobs.attempts(log),
-                        "exit_code": int(exits[-1]) if exits else None,
-                        "log": str(log),
-                        "last_lines": lines[-LOG_LINES:],
-                        "resumable_from": resumable_from(suite.name, plan, block),
-                    }
-                )
+    for block in (block for plan, _ in suite.runs() for block in blocks_of(suite, plan.cell.id)):
+        missing = [seed for seed in block.seeds if not block.document(seed).is_file()]
+        log = block.last_log()
+        lines = jobs.lines(log)
+        if missing and lines:
+            exits = [line.split()[-1] for line in lines if line.startswith("--- exit code ")]
+            failed.append(
+                {
+                    "cell": block.plan.cell.id,
+                    "digest": block.plan.digest,
+                    "seeds": missing,
+                    "attempts": jobs.attempts(log),
+                    "exit_code": int(exits[-1]) if exits else None,
+                    "log": str(log),
+                    "last_lines": lines[-LOG_LINES:],
+                    "resumable_from": block.resumable_from(),
+                }
+            )
     return failed
-
-
-def resumable_from(suite: str, plan: config.Plan, block: Sequence[int]) -> int | None:
-    """The iteration from which a seed block would resume; None if it has no saved state."""
-    folder = layout.scratch_directory(layout.suite_root(suite) / "scratch", plan, block)
-    try:
-        with (folder / "resume.safetensors").open("rb") as file:
-            header = file.read(int.from_bytes(file.read(8), "little"))
-    except OSError:
-        return None
-    try:
-        state = json.loads(json.loads(header)["__metadata__"]["fp3o"])
-        return int(state["metadata"]["iteration"])
-    except (ValueError, KeyError, TypeError):
-        return None  # Not ours, or damaged: the trainer will say so.
 
 
 def report_failures(suite: config.Suite) -> list[str]:
@@ -306,7 +268,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     elif arguments.what == "metrics":
         write_json(layout.suite_root(suite.name) / "metrics.json", metrics(suite))
     else:
-        write_json(cell_path(suite.name, arguments.cell), cell_summary(suite, arguments.cell))
+        # Its name has no digest, so that users can ask Snakemake for it.
+        path = layout.suite_root(suite.name) / "cells" / f"{arguments.cell}.json"
+        write_json(path, cell_summary(suite, arguments.cell))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,8 @@ def merge(prefer: Literal["", "ours", "theirs"] = "", revision: str = "") -> Out
                     raise UserError(f"{path} has conflict markers, and git has forgotten the conflict: merge again")
             return Outcome(["nothing to unite: no file is in conflict"], [])
         manifests = {manifest.manifest_path(suite): suite for suite in TRACKED}
-        tables = [path for path in conflicts if _suite_of(path) and path not in manifests]
+        made = [path for path in conflicts if any(path.is_relative_to(layout.suite_root(suite)) for suite in TRACKED)]
+        tables = [path for path in made if path not in manifests]
         if others := [path for path in conflicts if path not in (LOCK, *manifests, *tables)]:
             raise UserError(f"{first_of(others)}: resolve these conflicts first, `git add` them, then `fp3o merge`")
         where = store.setup()
@@ -150,11 +151,6 @@ def unite(base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str,
 def _conflicts() -> set[Path]:
     """The files that git cannot merge."""
     return {Path(line.split("\t", 1)[1]) for line in store.git(["ls-files", "--unmerged", "-z"]).split("\0") if line}
-
-
-def _suite_of(path: Path) -> str:
-    """The suite under DVC in whose folder a file lies; "" for other files."""
-    return next((suite for suite in TRACKED if path.is_relative_to(layout.suite_root(suite))), "")
 
 
 def _version(path: Path, version: int) -> bytes:

@@ -186,8 +186,7 @@ def _leftovers(runs: Path, delete: bool) -> list[str]:
 
 
 def _pruned(path: Path, root: Path, delete: bool, about: str = "") -> str:
-    """The line on a file or folder that can go. With `delete` it is removed, and its parents below root as far as they
-    are empty."""
+    """The line on a file or folder that can go; with `delete` it goes, with parents below root that it leaves empty."""
     size = sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
     if delete and path.is_file():
         path.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ every machine. So a job's share of the machine is computed, in millionths, and t
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from fp3o import config
 
@@ -18,18 +18,9 @@ HEADROOM = 1.25
 """Memory asked for, as a multiple of the measured: allocators and libraries differ between machines. Assumed."""
 
 
-def needed_mb(cell: str, attempt: int = 1) -> int:
-    """Memory (MiB) to ask for a job of this cell; every retry asks for half as much more."""
-    return _asked(config.memory_mib(config.Cell.parse(cell)), attempt)
-
-
-def needed_gpu_mb(cell: str, attempt: int = 1) -> int:
-    """Memory of a GPU (MiB) to ask for, likewise."""
-    return _asked(config.gpu_mib(config.Cell.parse(cell)), attempt)
-
-
-def _asked(measured: int, attempt: int) -> int:
-    return round(measured * HEADROOM * (1 + attempt) / 2)
+def needed_mb(what: Literal["memory_mib", "gpu_mib"], cell: str, attempt: int = 1) -> int:
+    """Main memory or memory of a GPU (MiB) to ask for a job of this cell; every retry asks for half as much more."""
+    return round(config.measured(config.Cell.parse(cell), what) * HEADROOM * (1 + attempt) / 2)
 
 
 def memory_share(needed: int, total: int) -> int:
@@ -49,7 +40,7 @@ def device_share(slots: int, devices: int, per_device: int) -> int:
 
 def work_seconds(plan: config.Plan, seeds: int) -> float:
     """Processor time of training so many seeds, by the measured cost of a step."""
-    return config.step_us(plan.cell) * plan.settings.total_steps * seeds / 1e6
+    return config.measured(plan.cell, "step_us") * plan.settings.total_steps * seeds / 1e6
 
 
 def threads_of_jobs(work: Mapping[Job, float], cores: int, at_once: int) -> dict[Job, int]:

@@ -108,7 +108,8 @@ def _finished_here(
             names = list(known) if is_saved else names_as_saved(suite, RunId.at(folder), contents)
             if any(fits(run, pattern, suite.name) for pattern in compress):
                 names = compressed.names(names, checkpoint=True)
-            if is_saved and names == list(known) and store.on_this_machine(known, where):
+            unchanged = is_saved and names == list(known)
+            if unchanged and all(store.find(md5, where) is not None for md5 in known.values()):
                 files |= {f"{run}/{name}": md5 for name, md5 in known.items()}
                 continue
             if records.CHECKPOINT in names and records.CHECKPOINT not in contents:

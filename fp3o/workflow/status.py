@@ -10,11 +10,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from fp3o import config
 from fp3o.errors import UserError, first_of
+from fp3o.grouping import grouped
 from fp3o.progress import track
 from fp3o.runs import layout, store
 from fp3o.runs.layout import RunId
 from fp3o.runs.verify import copies, read_verified
 from fp3o.workflow import guard, manifest
+from fp3o.workflow.blocks import blocks_of
 
 State: TypeAlias = Literal["done", "diverged", "damaged", "resumable", "in DVC", "failed", "missing"]
 STATES: tuple[State, ...] = ("done", "diverged", "damaged", "resumable", "in DVC", "failed", "missing")
@@ -42,9 +44,9 @@ def examine(suite: config.Suite) -> list[CellStatus]:
     for plan, seeds in suite.runs():
         resumable = {
             seed
-            for block in config.seed_blocks(seeds, suite.seed_block)
-            if manifest.resumable_from(suite.name, plan, block) is not None
-            for seed in block
+            for block in blocks_of(suite, plan.cell.id)
+            if block.resumable_from() is not None
+            for seed in block.seeds
         }
         states = {}
         hosts = {}
@@ -131,16 +133,13 @@ def not_stored(suite: str) -> list[str]:
 
 
 def lines(cells: Iterable[CellStatus], everything: bool) -> list[str]:
-    """A line for every cell that is neither wholly done nor wholly missing (`everything`: every cell, with the machines
-    that trained it), then sums."""
+    """A line per cell that is partly done (`everything`: per cell, with the machines that trained it), then sums."""
     total: Counter[str] = Counter()
     hosts: Counter[str] = Counter()
     text = []
     for cell in cells:
-        by_state: dict[str, list[int]] = {}
-        for seed, state in cell.seeds.items():
-            by_state.setdefault(state, []).append(seed)
-            total[state] += 1
+        by_state = grouped((state, seed) for seed, state in cell.seeds.items())
+        total.update(cell.seeds.values())
         hosts.update(cell.hosts.values())
         if everything or set(by_state) - {"done", "missing"} or (len(by_state) > 1) or cell.stale:
             parts = [f"{state} {config.seeds_text(by_state[state])}" for state in STATES if state in by_state]

@@ -17,6 +17,7 @@ import fp3o
 from fp3o import cli
 from fp3o.execution.choice import Execution
 from fp3o.learner.update import Learner
+from fp3o.rollout.evaluation import final_rows
 from fp3o.runs import records
 from fp3o.training import run as training
 
@@ -81,7 +82,7 @@ def test_play_is_evaluate(finished: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         cli.main(["evaluate", str(run.path), "--episodes", "5", "--seed", "7", "--out", str(tmp_path / "played.csv")])
     log = records.CsvLog(tmp_path / "here.csv", records.FINAL_COLUMNS)
-    log.append(records.final_rows(fp3o.play(run, episodes=5, seed=7)))
+    log.append(final_rows(fp3o.play(run, episodes=5, seed=7)))
     log.close()
     assert (tmp_path / "here.csv").read_bytes() == (tmp_path / "played.csv").read_bytes()
     assert fp3o.play(str(run.path), 2) == fp3o.play(run, 2)

@@ -23,7 +23,7 @@ from fp3o.rollout.collector import Collector
 from fp3o.rollout.evaluation import Evaluator, Watch
 from fp3o.runs.interrupt import Interrupted
 from fp3o.training.callbacks import Callback, Callbacks, Record
-from fp3o.training.callbacks.checkpoints import ExtraCheckpoints, Keep
+from fp3o.training.callbacks.checkpoints import ExtraCheckpoints
 from fp3o.training.run import train as run_training
 
 SEEDS = (0, 1)
@@ -78,9 +78,9 @@ class Run(NamedTuple):
 
 
 def run(folder: Path) -> Run:
-    notes, keep = Notes(), Keep(folder / "kept", every=2, best=True)
-    run_training(GAME, SEEDS, folder / "runs", folder / "scratch", PLAIN, [notes, ExtraCheckpoints(keep, GAME)])
-    kept = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(keep.folder.rglob("*.safetensors"))}
+    notes, extra = Notes(), ExtraCheckpoints(GAME, folder / "scratch", every=2, best=True)
+    run_training(GAME, SEEDS, folder / "runs", folder / "scratch", PLAIN, [notes, extra])
+    kept = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(extra.folder.rglob("*.safetensors"))}
     return Run(files(folder / "runs"), kept, notes.told)
 
 

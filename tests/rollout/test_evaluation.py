@@ -11,7 +11,7 @@ import pytest
 from short_runs import files, tiny_plan, train
 
 from fp3o.envs.interface import BatchEnv
-from fp3o.rollout.evaluation import Evaluator, evaluate_run
+from fp3o.rollout.evaluation import Evaluator, evaluate_run, final_rows
 from fp3o.runs import checkpoint, records
 
 CELLS = ("mamujoco/hopper-3x1", "mpe/simple-speaker-listener", "matrix/endless")
@@ -28,10 +28,10 @@ def test_a_finished_run_plays_its_last_evaluation_again(tmp_path: Path, task: st
     """The policy of the checkpoint, on the start states of the last evaluation or of the final score."""
     train(tiny_plan(f"{task}/{sharing}/mappo", final_episodes=4), tmp_path, seeds=(3,))
     run = run_of(tmp_path)
-    recorded = records.read_evaluations(run / records.EVALUATIONS)
+    recorded = records.read_table(run / records.EVALUATIONS)
     again = evaluate_run(run, 2, 3, stream="evaluation", iteration=1)
     assert written(again) == rows(recorded, recorded["iteration"] == 1)
-    final = records.read_final(run / records.FINAL)
+    final = records.read_table(run / records.FINAL)
     assert written(evaluate_run(run, 4, 3, stream="final")) == rows(final, final["episode"] >= 0)
     # Start states of its own otherwise, the same each time.
     assert written(evaluate_run(run, 2, 3)) == written(evaluate_run(run, 2, 3))
@@ -59,7 +59,7 @@ def note(seen: list[list[float]], env: BatchEnv, actions: Any) -> None:
 
 def written(episodes: list[Any]) -> list[list[str]]:
     """Episodes as the files write them."""
-    return [[records.cell_text(row[name]) for name in records.FINAL_COLUMNS] for row in records.final_rows(episodes)]
+    return [[records.cell_text(row[name]) for name in records.FINAL_COLUMNS] for row in final_rows(episodes)]
 
 
 def rows(table: records.Columns, chosen: Any) -> list[list[str]]:
@@ -81,7 +81,7 @@ def test_how_often_one_evaluates_changes_nothing(tmp_path: Path, cell: str) -> N
     assert a["seed-0/iterations.csv"] == b["seed-0/iterations.csv"]
     assert tensors(tmp_path / "often") == tensors(tmp_path / "seldom")
     # What is evaluated in both has the same start states too: the first episodes of the first evaluation agree.
-    at = [records.read_evaluations(run_of(tmp_path / name) / records.EVALUATIONS) for name in ("often", "seldom")]
+    at = [records.read_table(run_of(tmp_path / name) / records.EVALUATIONS) for name in ("often", "seldom")]
     assert sorted(set(at[0]["iteration"])) == [0, 1, 2, 3]
     assert sorted(set(at[1]["iteration"])) == [0, 3]
     for iteration in (0, 3):
@@ -126,7 +126,7 @@ def test_every_slot_plays_one_episode(tmp_path: Path) -> None:
     plan = tiny_plan("mamujoco/hopper-3x1/full/mappo", 1, evaluation_episodes=6, episode_limit=200)
     train(plan, tmp_path, seeds=(0, 1))
     for path in sorted(tmp_path.rglob(records.EVALUATIONS)):
-        table = records.read_evaluations(path)
+        table = records.read_table(path)
         assert table["episode"].tolist() == list(range(6))
         assert len(set(table["length"])) > 1
     assert len(files(tmp_path)) == 2 * 4

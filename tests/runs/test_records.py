@@ -12,6 +12,7 @@ import pytest
 
 from fp3o.envs.interface import Episode
 from fp3o.errors import UserError
+from fp3o.rollout.evaluation import evaluation_rows, final_rows
 from fp3o.runs import records
 from fp3o.runs.records import CsvLog
 
@@ -26,24 +27,24 @@ def write(path: Path, rows: list[dict[str, Any]], columns: tuple[str, ...] | Non
 
 
 def test_evaluations_are_spelt_exactly(tmp_path: Path) -> None:
-    path = write(tmp_path / "evaluations.csv", records.evaluation_rows(10_000_000, 2500, EPISODES))
+    path = write(tmp_path / "evaluations.csv", evaluation_rows(10_000_000, 2500, EPISODES))
     assert path.read_text() == (
         "env_steps,iteration,episode,return,return_per_agent,won,length\n"
         "10000000,2500,0,1234.57,411.523,,25\n"
         "10000000,2500,1,-1e-07,-1e-07,1,1000\n"
     )
-    table = records.read_evaluations(path)
+    table = records.read_table(path)
     assert table["env_steps"].tolist() == [10_000_000, 10_000_000]
     assert np.isnan(table["won"][0])
     assert table["won"][1] == 1
 
 
 def test_final_rows_have_their_own_columns(tmp_path: Path) -> None:
-    path = write(tmp_path / "final.csv", records.final_rows(EPISODES), records.FINAL_COLUMNS)
+    path = write(tmp_path / "final.csv", final_rows(EPISODES), records.FINAL_COLUMNS)
     assert path.read_text().splitlines()[0] == ",".join(records.FINAL_COLUMNS)
-    assert records.read_final(path)["length"].tolist() == [25, 1000]
+    assert records.read_table(path)["length"].tolist() == [25, 1000]
     with pytest.raises(UserError, match=r"expected: env_steps,"):
-        records.read_evaluations(path)
+        records.read_table(path.rename(path.with_name("evaluations.csv")))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_header_is_the_first_row_in_its_order(tmp_path: Path) -> None:
         log.append([{"loss": 0.5}])
     log.close()
     assert log.path.read_text() == "loss,entropy\n0.5,1\n0.25,2\n"
-    assert records.read_iterations(log.path)["loss"].tolist() == [0.5, 0.25]
+    assert records.read_table(log.path)["loss"].tolist() == [0.5, 0.25]
 
 
 @pytest.mark.parametrize("resume_at", range(6))
@@ -125,14 +126,14 @@ def test_full_disk_is_one_line() -> None:
 def test_bad_tables_are_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "final.csv").write_text(text)
     with pytest.raises(UserError, match=message):
-        records.read_final(tmp_path / "final.csv")
+        records.read_table(tmp_path / "final.csv")
 
 
 def test_score_is_the_last_finite_evaluation(tmp_path: Path) -> None:
     path = tmp_path / "evaluations.csv"
     good = [Episode(0, 1.0, 0.5, 10, True), Episode(1, 2.0, 1.0, 20, False)]
     bad = [Episode(0, float("nan"), 0.0, 10, False), Episode(1, 2.0, 1.0, 20, False)]
-    write(path, records.evaluation_rows(100, 1, good) + records.evaluation_rows(200, 2, bad))
+    write(path, evaluation_rows(100, 1, good) + evaluation_rows(200, 2, bad))
     score = records.score_summary(path)
     assert score == {
         "source": "evaluations.csv",
@@ -146,8 +147,8 @@ def test_score_is_the_last_finite_evaluation(tmp_path: Path) -> None:
 
 
 def test_score_prefers_the_final_episodes(tmp_path: Path) -> None:
-    evaluations = write(tmp_path / "evaluations.csv", records.evaluation_rows(100, 1, EPISODES))
-    final = write(tmp_path / "final.csv", records.final_rows([Episode(0, 7.0, 7.0, 5, None)] * 3))
+    evaluations = write(tmp_path / "evaluations.csv", evaluation_rows(100, 1, EPISODES))
+    final = write(tmp_path / "final.csv", final_rows([Episode(0, 7.0, 7.0, 5, None)] * 3))
     score = records.score_summary(evaluations, final)
     assert (score["source"], score["return"], score["episodes"], score["win_rate"]) == ("final.csv", 7.0, 3, None)
 

@@ -18,19 +18,19 @@ from fp3o.runs import checkpoint, layout, records
 from fp3o.runs.extend import extend
 from fp3o.runs.interrupt import Interrupted
 from fp3o.training import run
-from fp3o.training.callbacks.checkpoints import ExtraCheckpoints, Keep
+from fp3o.training.callbacks.checkpoints import ExtraCheckpoints
 
 SEEDS = (0, 1)
 
 
-def train_keeping(plan: Plan, folder: Path, stop: int = 0, **what: Any) -> Keep:
+def train_keeping(plan: Plan, folder: Path, stop: int = 0, **what: Any) -> ExtraCheckpoints:
     """Train the seeds in `folder`; stop: after so many steps, then go on."""
-    keep = Keep(layout.kept_directory(folder / "scratch", plan), **what)
+    kept = [ExtraCheckpoints(plan, folder / "scratch", **what) for _ in range(2)]  # a resumed process has its own
     if stop:
         with pytest.raises(Interrupted):
-            run.train(plan, SEEDS, folder, folder / "scratch", PLAIN, [ExtraCheckpoints(keep, plan), StopAfter(stop)])
-    run.train(plan, SEEDS, folder, folder / "scratch", PLAIN, [ExtraCheckpoints(keep, plan)])
-    return keep
+            run.train(plan, SEEDS, folder, folder / "scratch", PLAIN, [kept[0], StopAfter(stop)])
+    run.train(plan, SEEDS, folder, folder / "scratch", PLAIN, [kept[1]])
+    return kept[1]
 
 
 @pytest.mark.parametrize("cell", ["mpe/simple-speaker-listener/none/fp3o", "matrix/endless/full/a2po"])
@@ -41,7 +41,7 @@ def test_going_on_equals_one_go(tmp_path: Path, cell: str, capsys: pytest.Captur
     folder = tmp_path / "parts"
     train_keeping(short, folder, state=True)
     run = layout.run_directory(folder, short, 1)
-    rows = records.read_evaluations(run / records.EVALUATIONS)
+    rows = records.read_table(run / records.EVALUATIONS)
     assert sorted(set(rows["iteration"])) == [0, 1]
     assert call("continue", str(run), "--total-steps", str(long.settings.total_steps)) == 0
     steps = f"{short.settings.total_steps:,} to {long.settings.total_steps:,} steps each"
@@ -100,7 +100,7 @@ def test_checkpoints_on_the_way(tmp_path: Path) -> None:
         last, _ = checkpoint.load(kept / names[2])
         own, _ = checkpoint.load(run / records.CHECKPOINT)
         assert all(np.array_equal(last[name], own[name]) for name in own)
-        rows = records.read_evaluations(run / records.EVALUATIONS)
+        rows = records.read_table(run / records.EVALUATIONS)
         means = {step: rows["return_per_agent"][rows["env_steps"] == step].mean() for step in set(rows["env_steps"])}
         _, about = checkpoint.load(kept / names[0])
         assert about["env_steps"] == max(means, key=lambda step: (means[step], -step))
@@ -119,9 +119,9 @@ def test_checkpoints_on_the_way(tmp_path: Path) -> None:
 
 def test_of_battles_neither_won_nor_lost_none_is_best(tmp_path: Path) -> None:
     plan = resolve(Cell.parse("smac/3s5z/full/mappo"))
-    keeper = ExtraCheckpoints(Keep(tmp_path / "kept", best=True), plan)
+    keeper = ExtraCheckpoints(plan, tmp_path, best=True)
     row = {"env_steps": 400, "return": 3.0, "return_per_agent": 3.0, "won": None, "length": 80}
     keeper.evaluated_policy(0, [row], lambda: {"x": np.zeros(1)})
     assert not any(tmp_path.iterdir())
     keeper.evaluated_policy(0, [row, {**row, "won": True}], lambda: {"x": np.ones(1)})
-    assert checkpoint.load(tmp_path / "kept" / "seed-0" / "best.safetensors")[1]["won"] == 1.0
+    assert checkpoint.load(keeper.folder / "seed-0" / "best.safetensors")[1]["won"] == 1.0

@@ -78,9 +78,9 @@ def test_the_others_go_on(tmp_path: Path, poisoned_rewards: Callable[[int], None
     assert run["status"] == "diverged"
     assert run["diverged"] == {"iteration": 1, "quantity": "reward"}
     (folder,) = (tmp_path / "stack").rglob(f"seed-{SICK}")
-    assert records.read_iterations(folder / records.ITERATIONS)["iteration"].tolist() == [0, 1]
+    assert records.read_table(folder / records.ITERATIONS)["iteration"].tolist() == [0, 1]
     # Its score is the last finite evaluation: the one after the first iteration.
-    evaluations = records.read_evaluations(folder / records.EVALUATIONS)
+    evaluations = records.read_table(folder / records.EVALUATIONS)
     assert set(evaluations["iteration"]) == {0}
     assert run["score"]["env_steps"] == plan.settings.rollout_length * plan.settings.rollout_threads
     assert run["score"]["return"] == pytest.approx(evaluations["return"].mean(), rel=1e-5)

@@ -50,12 +50,12 @@ def test_cells_run_and_resume(tmp_path: Path, task: str, algorithm: str) -> None
         assert document["status"] == "finished"
         assert document["cell"] == plan.cell.id
         (run,) = (path.parent for path in folder.rglob(records.RUN))
-        iterations = records.read_iterations(run / records.ITERATIONS)
+        iterations = records.read_table(run / records.ITERATIONS)
         assert iterations["iteration"].tolist() == [0, 1]
         for name in ("policy_loss", "value_loss", "entropy", "actor_gradient_norm", "critic_gradient_norm"):
             assert np.isfinite(iterations[name]).all(), name
         assert (iterations["actor_gradient_norm"] > 0).all()
-        evaluations = records.read_evaluations(run / records.EVALUATIONS)
+        evaluations = records.read_table(run / records.EVALUATIONS)
         assert evaluations["iteration"].tolist() == [0, 0, 1, 1]
         assert np.isfinite(evaluations["return"]).all()
         n = AGENTS[task]
@@ -102,10 +102,10 @@ def test_full_size(tmp_path: Path, cell: str) -> None:
     assert document["status"] == "finished"
     assert [Change.read(line).name for line in document["deviations"]] == ["total_steps"]
     (run,) = (path.parent for path in tmp_path.rglob(records.RUN))
-    evaluations = records.read_evaluations(run / records.EVALUATIONS)
+    evaluations = records.read_table(run / records.EVALUATIONS)
     assert len(evaluations["return"]) == 32
     assert document["score"]["episodes"] == max(32, paper.final_episodes)
     assert np.isfinite(document["score"]["return"])
-    iterations = records.read_iterations(run / records.ITERATIONS)
+    iterations = records.read_table(run / records.ITERATIONS)
     assert iterations["env_steps"].tolist() == [plan.settings.total_steps]
     assert all(np.isfinite(column).all() for column in iterations.values())

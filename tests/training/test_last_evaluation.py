@@ -17,12 +17,12 @@ def test_where_the_interval_misses_the_end(tmp_path: Path) -> None:
     plan = tiny_plan(CELL, 4, evaluation_interval=3)
     found = train(plan, tmp_path / "whole")
     (path,) = (tmp_path / "whole").rglob(records.EVALUATIONS)
-    table = records.read_evaluations(path)
+    table = records.read_table(path)
     assert sorted(set(table["iteration"])) == [0, 3]
     hit = tiny_plan(CELL, 6, evaluation_interval=4)
     train(hit, tmp_path / "missed")
     (path,) = (tmp_path / "missed").rglob(records.EVALUATIONS)
-    table = records.read_evaluations(path)
+    table = records.read_table(path)
     assert sorted(set(table["iteration"])) == [0, 4, 5]
     assert table["env_steps"].max() == hit.settings.total_steps
     assert files(tmp_path / "missed") == train_interrupted(hit, tmp_path / "resumed")
@@ -33,7 +33,7 @@ def test_where_the_final_episodes_score_it(tmp_path: Path) -> None:
     plan = tiny_plan(CELL, 6, evaluation_interval=4, final_episodes=3)
     train(plan, tmp_path)
     (path,) = tmp_path.rglob(records.EVALUATIONS)
-    assert sorted(set(records.read_evaluations(path)["iteration"])) == [0, 4]
+    assert sorted(set(records.read_table(path)["iteration"])) == [0, 4]
     assert len(list(tmp_path.rglob(records.FINAL))) == 1
 
 

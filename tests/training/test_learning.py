@@ -27,7 +27,7 @@ def learn(folder: Path, algorithm: str, overrides: dict[str, Scalar]) -> tuple[f
     assert run["status"] == "finished"
     assert run["score"]["episodes"] == 1000
     (path,) = folder.rglob(records.ITERATIONS)
-    return float(records.read_iterations(path)["train_return"][0]), float(run["score"]["return"])
+    return float(records.read_table(path)["train_return"][0]), float(run["score"]["return"])
 
 
 @pytest.mark.slow

@@ -80,7 +80,7 @@ def test_it_learns_to_meet_and_a_stopped_run_goes_on_with_fresh_episodes(
         assert run["exact_resume"] is False
         assert run["options"]["env"] == "meeting:Meeting"
         (path,) = (p for p in tmp_path.rglob(records.ITERATIONS) if p.parent.name == f"seed-{seed}")
-        iterations = records.read_iterations(path)
+        iterations = records.read_table(path)
         assert iterations["iteration"].tolist() == list(range(ITERATIONS))
         untrained = iterations["train_return"][0]
         assert run["score"]["return"] > untrained + 0.4  # never meeting is −1, as good as it gets 0.9

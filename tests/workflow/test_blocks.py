@@ -10,7 +10,7 @@ import pytest
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout
-from fp3o.workflow import blocks, manifest
+from fp3o.workflow import blocks
 from fp3o.workflow.blocks import RETRAIN, Block, Sweep, blocks_of, check_digest, plans_digest
 
 
@@ -120,9 +120,9 @@ def test_the_word_of_a_plan_changes_with_what_it_says(suite: config.Suite) -> No
 
 
 def test_the_newest_log_of_a_block(block: Block) -> None:
-    first = manifest.last_log("smoke", block.plan, block.seeds)
+    first = block.last_log()
     assert first.name == f"{block.plan.digest}-s0-1.train-1.log"
     first.parent.mkdir(parents=True)
     for name in ("train-2", "retrain-10"):
         (first.parent / f"{block.plan.digest}-s0-1.{name}.log.all").touch()
-    assert manifest.last_log("smoke", block.plan, block.seeds).name.endswith("retrain-10.log")
+    assert block.last_log().name.endswith("retrain-10.log")

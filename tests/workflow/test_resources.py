@@ -63,27 +63,31 @@ def test_the_limits_of_its_own_control_group_and_of_those_above_count(
 
 
 def test_every_planned_cell_says_what_it_needs_and_a_retry_needs_more() -> None:
-    needed = {plan.cell.id: resources.needed_mb(plan.cell.id) for plan, _ in config.load_suite("paper").runs()}
+    needed = {
+        plan.cell.id: resources.needed_mb("memory_mib", plan.cell.id) for plan, _ in config.load_suite("paper").runs()
+    }
     assert needed[LARGEST] >= 6500
     assert needed["mpe/simple-reference/full/fp3o"] == 2250  # 1800 MiB and a quarter more
-    assert resources.needed_mb(LARGEST, 2) == pytest.approx(1.5 * needed[LARGEST], abs=1)
-    assert resources.needed_mb(LARGEST, 3) == pytest.approx(2 * needed[LARGEST], abs=1)
+    assert resources.needed_mb("memory_mib", LARGEST, 2) == pytest.approx(1.5 * needed[LARGEST], abs=1)
+    assert resources.needed_mb("memory_mib", LARGEST, 3) == pytest.approx(2 * needed[LARGEST], abs=1)
 
 
 def test_every_planned_cell_says_what_it_needs_of_a_gpu() -> None:
-    needed = {plan.cell.id: resources.needed_gpu_mb(plan.cell.id) for plan, _ in config.load_suite("paper").runs()}
+    needed = {
+        plan.cell.id: resources.needed_mb("gpu_mib", plan.cell.id) for plan, _ in config.load_suite("paper").runs()
+    }
     assert needed[LARGEST] == 17_375  # 13,900 MiB and a quarter more
     assert needed["smac/3s5z/full/fp3o"] == 5500
     assert max(needed.values()) == needed[LARGEST]
-    assert resources.needed_gpu_mb(LARGEST, 2) == pytest.approx(1.5 * needed[LARGEST], abs=1)
+    assert resources.needed_mb("gpu_mib", LARGEST, 2) == pytest.approx(1.5 * needed[LARGEST], abs=1)
 
 
 def test_a_domain_without_a_measurement_of_the_gpu_has_one_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = config.Cell.parse(SMALL)
-    measured = config.gpu_mib(cell)
+    measured = config.measured(cell, "gpu_mib")
     monkeypatch.delitem(config.catalogue()["domains"]["mamujoco"], "gpu_mib")
-    assert config.gpu_mib(cell) != measured
-    assert config.gpu_mib(cell) > 0
+    assert config.measured(cell, "gpu_mib") != measured
+    assert config.measured(cell, "gpu_mib") > 0
 
 
 # What nvidia-smi shows of cards of 24, 48, 80 and 141 GB, and of one too small.
@@ -104,7 +108,7 @@ def test_a_domain_without_a_measurement_of_the_gpu_has_one_assumed(monkeypatch: 
     ],
 )
 def test_slots_hold_what_a_job_needs(cell: str, attempt: int, total: int | None, per_device: int, slots: int) -> None:
-    needed = resources.needed_gpu_mb(cell, attempt)
+    needed = resources.needed_mb("gpu_mib", cell, attempt)
     assert resources.device_slots(needed, total, per_device) == slots
     if total is not None:
         assert per_device // slots * needed <= total or slots == per_device  # larger than the device: alone

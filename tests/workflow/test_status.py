@@ -12,6 +12,7 @@ from run_files import write_run
 from fp3o import cli, config
 from fp3o.runs import checkpoint, layout
 from fp3o.workflow import guard, jobs, manifest, status
+from fp3o.workflow.blocks import blocks_of
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_every_state(suite: config.Suite, monkeypatch: pytest.MonkeyPatch) -> No
     known = {f"{third.digest}-s1": {"cell": third.cell.id, "digest": third.digest, "seed": 1}}
     manifest.write_json(manifest.manifest_path(suite.name), {"suite": "smoke", "runs": known})
     for resolved, end in ((fourth, "fp3o: the disk is full\n--- exit code 2\n"), (fifth, "killed, or still running\n")):
-        log = manifest.train_log(suite.name, resolved, seeds)
+        log = blocks_of(suite, resolved.cell.id)[0].last_log()
         log.parent.mkdir(parents=True)
         jobs.history(log).write_text(f"--- attempt 1: fp3o train\n{end}")
     found = status.examine(suite)

@@ -184,11 +184,11 @@ def threads(wildcards):
 
 
 def memory_mb(wildcards, attempt):
-    return resources.needed_mb(wildcards.cell, attempt)
+    return resources.needed_mb("memory_mib", wildcards.cell, attempt)
 
 
 def memory_share(wildcards, attempt):
-    return resources.memory_share(resources.needed_mb(wildcards.cell, attempt), MEMORY_MB)
+    return resources.memory_share(resources.needed_mb("memory_mib", wildcards.cell, attempt), MEMORY_MB)
 
 
 @functools.cache
@@ -198,7 +198,7 @@ def gpu_mb():
 
 
 def device_slots(wildcards, attempt):
-    return resources.device_slots(resources.needed_gpu_mb(wildcards.cell, attempt), gpu_mb(), JOBS_PER_GPU)
+    return resources.device_slots(resources.needed_mb("gpu_mib", wildcards.cell, attempt), gpu_mb(), JOBS_PER_GPU)
 
 
 def device_share(wildcards, attempt):

@@ -41,8 +41,7 @@ class Ending(NamedTuple):
     angle: float = float("inf")
     """Largest absolute angle of the torso, in radians."""
     entries: float | None = None
-    """Largest absolute value of the entries of qpos and qvel but the first two; infinity: they must be finite; None:
-    not checked."""
+    """Largest absolute value in qpos and qvel but for the first two; infinity: all must be finite; None: any."""
 
 
 class Start(NamedTuple):
@@ -88,8 +87,7 @@ def tokens(letter: str, indices: Iterable[int]) -> Tokens:
 
 
 def hinges(names: str, first: int, actuators: Iterable[int], velocity: str = "v", offset: int = 0) -> tuple[Joint, ...]:
-    """Consecutive hinge joints: the i-th has the position q{first + i} and the velocity `offset` entries before
-    that."""
+    """Consecutive hinge joints: the i-th has position q{first + i} and the velocity `offset` entries before that."""
     return tuple(
         Joint(name, actuator, (f"q{index}",), (f"{velocity}{index - offset}",))
         for index, (name, actuator) in enumerate(zip(names.split(), actuators, strict=True), start=first)

@@ -195,8 +195,7 @@ class MamujocoBatch(BatchEnv):
         return self._snapshot
 
     def _read_angles(self) -> None:
-        """Sines and cosines of the reacher's joints by NumPy, as in gymnasium: a compiled kernel's may differ by a
-        bit."""
+        """Sines and cosines of the reacher's joints by NumPy, as in gymnasium: a kernel's may differ by a bit."""
         if self._body.tracks == "fingertip":
             angles = np.ascontiguousarray(self._position[:, :2])
             self._sines[...] = np.sin(angles)
@@ -246,8 +245,7 @@ class MamujocoBatch(BatchEnv):
         return episodes
 
     def _saved(self) -> dict[str, NDArray[Any]]:
-        """The arrays that everything else is computed from. `tracked` and `forces` lag behind qpos: they are state
-        too."""
+        """The arrays that all else is computed from; `tracked` and `forces` lag behind qpos, so they are state too."""
         slots = self._data.slots
         return {
             "qpos": self._position,
@@ -289,6 +287,3 @@ class MamujocoBatch(BatchEnv):
             "mujoco": mujoco.__version__,
             "gymnasium": version("gymnasium"),
         }
-
-    def close(self) -> None:
-        """Nothing to end or free."""

@@ -14,8 +14,7 @@ from fp3o.errors import UserError
 
 
 def swimmer_xml(joints: int) -> str:
-    """MJCF of a chain of capsules of length 1 with a hinge between neighbours, in a viscous medium, without
-    collisions."""
+    """MJCF of a chain of hinged capsules of length 1 in a viscous medium, without collisions."""
     segments = ""
     for i in reversed(range(joints)):
         name = "back" if i == joints - 1 else f"mid{i}"

@@ -53,8 +53,7 @@ class Game:
 
 @dataclass(frozen=True)
 class TargetGame:
-    """A game of one step with Gaussian actions: reward −(sum of all agents' action dimensions − target)², where the
-    target is observed."""
+    """A game of one step with Gaussian actions; reward: −(sum of all action dimensions − observed target)²."""
 
     dimensions: tuple[int, ...]
     """Action dimensions of each agent; shorter ones are padded."""
@@ -66,8 +65,7 @@ def _table(rows: ArrayLike, follows: ArrayLike = END, **more: Any) -> Node:
 
 
 def _agreement(agents: int, choices: int) -> NDArray[np.float64]:
-    """Payoff 1 if all choose 0, 0.4 if all make the same other choice, else 0.2: gradients at uniform play lead to
-    1."""
+    """1 if all choose 0, 0.4 if all make the same other choice, else 0.2: gradients at uniform play lead to 1."""
     payoff = np.full((choices,) * agents, 0.2)
     for choice in range(choices):
         payoff[(choice,) * agents] = 0.4

@@ -148,8 +148,7 @@ class Particles(ArrayEngine):
         return force
 
     def _scatter(self, rows: NDArray[np.int64], goals: int) -> Doubles:
-        """Place agents and landmarks of these worlds at random; returns [goals, rows] more random numbers, for
-        goals."""
+        """Place agents and landmarks of these worlds at random; returns random numbers [goals, rows], for goals."""
         agents = self.spec.agents
         drawn = self._uniforms(rows, goals + 2 * (agents + LANDMARKS))
         place = 2.0 * drawn[goals:].reshape(agents + LANDMARKS, 2, len(rows)) - 1.0
@@ -272,8 +271,7 @@ class Reference(_Guides):
 
 
 class SpeakerListener(_Guides):
-    """simple-speaker-listener: the speaker (agent 0) cannot move, knows the goal and says one of three words; the
-    listener moves."""
+    """simple-speaker-listener: agent 0 knows the goal and says one of three words; agent 1 hears it and moves."""
 
     shapes = Shapes(observation=(3, 11), sizes=(5,), choices=((3,), (5,)), agent_types=(0, 1))
     words, goals, colour, hue_at = 3, 1, (0.65, 0.15), 0

@@ -43,8 +43,7 @@ class Kernel:
     """Decorator of a function (address, what, worker, start, stop) → int. It starts with `read(address)`, which gives
     the tuple that it works on. worker: the number of the thread that runs it, which may have memory of its own.
 
-    Compiled on first use; of processes that start together the first compiles it, the others wait and load it from the
-    cache.
+    Compiled on first use; of processes that start together the first compiles it, the others load it from the cache.
     """
 
     def __init__(self, function: Callable[[Any, int, int, int, int], int]) -> None:

@@ -13,7 +13,6 @@ import socket
 import sys
 import time
 import weakref
-from collections.abc import Iterable
 from dataclasses import asdict
 from multiprocessing import connection
 from multiprocessing.connection import Connection
@@ -74,9 +73,9 @@ class Worker:
         self.pipe.close()
 
 
-def _stop_all(workers: list[Worker], memory: int) -> None:
+def _stop_all(workers: list[Worker], memory: int, patience: float = 0.0) -> None:
     for worker in workers:
-        worker.stop()
+        worker.stop(patience)
     workers.clear()
     os.close(memory)
 
@@ -125,9 +124,8 @@ class PettingzooBatch(BatchEnv):
 
     # --- Starting workers ---------------------------------------------------------------------------------------
 
-    def _describe(self, workers: Iterable[Worker]) -> tuple[Description, dict[str, str]]:
+    def _describe(self, workers: list[Worker]) -> tuple[Description, dict[str, str]]:
         """Tell workers which environment it is; returns its description, and the versions of its code."""
-        workers = list(workers)
         for worker in workers:
             hello = {
                 "env": located(self._env),
@@ -142,9 +140,8 @@ class PettingzooBatch(BatchEnv):
             raise self._give_up("its factory builds environments of different sizes")
         return descriptions[0], replies[0]["code"]
 
-    def _build(self, workers: Iterable[Worker]) -> None:
+    def _build(self, workers: list[Worker]) -> None:
         """Let workers build the environments of their slots; after `_describe`."""
-        workers = list(workers)
         order = {
             "slots": self.slots,
             "workers": self.workers,
@@ -329,10 +326,7 @@ class PettingzooBatch(BatchEnv):
     def close(self) -> None:
         """End all workers; harmless when repeated."""
         if self._finalizer.detach():
-            for worker in self._workers:
-                worker.stop(patience=2.0)
-            self._workers.clear()
-            os.close(self._memory)
+            _stop_all(self._workers, self._memory, patience=2.0)
 
     @property
     def lost_episodes(self) -> dict[str, int]:

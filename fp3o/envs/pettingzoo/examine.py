@@ -25,6 +25,7 @@ from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, check_re
 
 STEPS = 200
 SEEDS = 5  # `fp3o train` trains this many side by side by default
+NUMBERS = (bool, int, float, np.bool_, np.number)
 MUCH = 2e9  # bytes of a rollout from which on its memory is mentioned
 Finding = tuple[Literal["yes", "no", "note"], str]
 
@@ -128,8 +129,11 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
         if len(result) != 5:
             raise Unfit(f"step returns {len(result)} things; it must return 5 dictionaries (observations … infos)")
         seen, rewards, terminations, truncations, infos = result
-        _check_numbers(translator, description, seen, rewards)
-        told |= {name for info in infos.values() for name, value in info.items() if _is_number(value)}
+        for position, agent in enumerate(description.agents):
+            if agent in seen:
+                translator.observation(position, seen[agent])
+        check_rewards(rewards, description.agents)
+        told |= {name for info in infos.values() for name, value in info.items() if isinstance(value, NUMBERS)}
         paid |= any(float(reward) for reward in rewards.values())
         shared |= abs(sum(float(reward) for reward in rewards.values())) > 1e-6
         alike &= len({round(float(rewards.get(a, 0.0)), 9) for a in acting}) <= 1
@@ -162,17 +166,6 @@ def _play(env: Any, description: Description) -> Iterator[Finding]:
             "agents get different rewards: they are trained on the mean (--set reward=mean, sum or own); "
             "--set metrics=return:sum:agent records the return of each",
         )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, np.bool_, np.number))
-
-
-def _check_numbers(translator: Translator, description: Description, seen: Any, rewards: Any) -> None:
-    for position, agent in enumerate(description.agents):
-        if agent in seen:
-            translator.observation(position, seen[agent])
-    check_rewards(rewards, description.agents)
 
 
 def _repeat(env: Any, description: Description) -> Iterator[Finding]:

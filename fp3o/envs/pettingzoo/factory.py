@@ -76,8 +76,7 @@ def load_module(name: str) -> ModuleType:
 
 
 def _check_not_hidden(module_name: str) -> None:
-    """Unfit if a file in the current folder has the name of the imported module: the user may mean that file, but
-    installed modules come first."""
+    """Unfit if a file in the current folder, which the user may mean, has the name of the imported module."""
     taken = getattr(sys.modules[module_name], "__file__", None)
     for own in (Path(f"{module_name}.py"), Path(module_name, "__init__.py")):
         if own.is_file() and (taken is None or not own.samefile(taken)):

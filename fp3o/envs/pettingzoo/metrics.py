@@ -11,6 +11,7 @@ from typing import Any
 from fp3o.config.metrics import RETURN, RETURN_OF_EACH, EpisodeMetric, parse_metrics
 from fp3o.config.options import PettingzooOptions
 from fp3o.envs.pettingzoo.spaces import Description, Unfit, type_name
+from fp3o.grouping import grouped
 from fp3o.registry import METRICS
 
 OVER_STEPS: dict[str, Callable[[list[float]], float]] = {
@@ -35,8 +36,7 @@ class Column:
 
 
 def requested(options: PettingzooOptions) -> tuple[EpisodeMetric, ...]:
-    """What the options ask for. Where each agent is trained on its own rewards, also the return of each: their sum or
-    mean says little."""
+    """What the options ask for; also the return of each agent, where each is trained on its own rewards."""
     metrics = parse_metrics(options.metrics)
     own = options.reward == "own" and not any(m.name == RETURN and m.owner == "agent" for m in metrics)
     return (*metrics, *((RETURN_OF_EACH,) if own else ()))
@@ -45,9 +45,7 @@ def requested(options: PettingzooOptions) -> tuple[EpisodeMetric, ...]:
 def columns_of(metrics: Sequence[EpisodeMetric], description: Description) -> tuple[Column, ...]:
     """The columns of these metrics for these agents; Unfit if two would have the same name."""
     agents = description.agents
-    types: dict[int, list[str]] = {}
-    for agent, number in zip(agents, description.types, strict=True):
-        types.setdefault(number, []).append(agent)
+    types = grouped(zip(description.types, agents, strict=True))
     stems = [type_name(members[0]) for members in types.values()]
     groups: dict[str, dict[str, tuple[str, ...]]] = {
         "agent": {_field(agent): (agent,) for agent in agents},

@@ -1,5 +1,4 @@
-"""Conversion between a PettingZoo ParallelEnv's spaces and padded arrays. Runs in the worker, beside the
-environment."""
+"""Conversion between a ParallelEnv's spaces and padded arrays. Runs in the worker, beside the environment."""
 
 from __future__ import annotations
 
@@ -68,7 +67,9 @@ def describe(env: Any, state: bool = True) -> Description:
 
     state: whether to look; without it the environment is not touched.
     """
-    agents = named_agents(env)
+    agents = tuple(getattr(env, "possible_agents", None) or ())
+    if not agents:
+        raise Unfit("it has no `possible_agents`: the list of all agents' names, known before the first reset")
     kinds, choices = zip(*(_actions(agent, env.action_space(agent)) for agent in agents), strict=True)
     if len(set(kinds)) > 1:
         raise Unfit("some agents have Box actions and others discrete ones; all agents must have the same kind")
@@ -84,13 +85,6 @@ def describe(env: Any, state: bool = True) -> Description:
         shape=_shape([split_mask(env.observation_space(agent))[0] for agent in agents]),
         own_state_shape=() if own_state is None or own_state.ndim < 2 else own_state.shape,
     )
-
-
-def named_agents(env: Any) -> tuple[str, ...]:
-    agents = getattr(env, "possible_agents", None)
-    if not agents:
-        raise Unfit("it has no `possible_agents`: the list of all agents' names, known before the first reset")
-    return tuple(agents)
 
 
 def split_mask(space: Any) -> tuple[Any, bool]:

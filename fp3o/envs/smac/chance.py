@@ -34,8 +34,7 @@ def uniform(now: np.uint64, unit: int, purpose: np.uint64) -> np.float32:
 
 @inner
 def shuffle(now: np.uint64, w: Records) -> None:
-    """A random order of units for choosing targets: the first ones get the best free places, which must favour no
-    side."""
+    """A random order of units for choosing targets: the first get the best free places, of either side."""
     for u in range(w.shape[0]):
         w[u].order = u
     for last in range(w.shape[0] - 1, 0, -1):

@@ -190,6 +190,3 @@ class EmbeddedBattles(BatchEnv):
             "state_size": self.spec.state_size,
             "options": asdict(self.options),
         }
-
-    def close(self) -> None:
-        """Nothing to end or free."""

@@ -32,8 +32,7 @@ from fp3o.envs.smac.terrain import Ground
 
 @inner
 def find_neighbours(between: Records, b: Records, w: Records, neighbours: Array, pairs: Records) -> int:
-    """For every unit, the units near enough to collide with it during the next two loops. Returns the number of
-    pairs."""
+    """For every unit, those near enough to collide with it in the next two loops; returns the number of pairs."""
     units = b.shape[0]
     for u in range(units):
         w[u].crowd = 0

@@ -1,5 +1,4 @@
-"""The scenarios: units of both sides, their start points, terrain, time limit. Coordinates are from SMAC's map
-files."""
+"""The scenarios: units of both sides, start points, terrain, time limit. Coordinates are from SMAC's map files."""
 
 from __future__ import annotations
 
@@ -69,8 +68,7 @@ class Scenario:
 
     @property
     def enemy_bits(self) -> dict[str, int]:
-        """Likewise for enemies, which have the game's type ids: zealot 73 comes before stalker 74, baneling 9 before
-        zergling 105."""
+        """Likewise for enemies, by the game's type ids: zealot before stalker, baneling before zergling."""
         stock_id = {"baneling": 9, "marine": 48, "zealot": 73, "stalker": 74, "zergling": 105}
         kinds = sorted(set(self.enemy_kinds), key=lambda kind: stock_id.get(kind, 0))
         return {kind: bit for bit, kind in enumerate(kinds)}

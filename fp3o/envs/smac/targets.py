@@ -38,8 +38,7 @@ from fp3o.envs.smac.layouts import ATTACK, MAP_SIZE, NORTH, WEST, Array, move_go
 
 @inner
 def striking(rule: Record, unit: Record) -> bool:
-    """Whether a unit is between the two hits of an attack; it stands still then (catalogue: PsiBladesBurst is
-    channeled)."""
+    """Whether a unit is between two hits of an attack: it stands still (catalogue: PsiBladesBurst is channeled)."""
     return bool(unit.strikes > 0 and rule.blow == DIRECT)
 
 

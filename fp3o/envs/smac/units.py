@@ -63,8 +63,7 @@ class UnitType:
     walks_cliffs: bool = False
     """Whether neither cliffs nor ground units block it."""
     observed_cooldown: float
-    """Game loops by which smac divides the cooldown in observations (its table seems to have stalker and colossus
-    swapped)."""
+    """Game loops by which smac divides cooldowns in observations (stalker and colossus seem swapped there)."""
 
 
 SHIELD_DELAY = 10.0  # catalogue: seconds without damage before shields recover

@@ -1,13 +1,12 @@
-"""The notes under a table: scoring rule, engine, missing and diverged seeds, lost episodes, deviations, errata,
-verdicts."""
+"""The notes under a table: scoring rule, engine, missing seeds, lost episodes, deviations, errata, verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from fp3o.config import Cell, algorithm_title
-from fp3o.config import Row as CellRow
 from fp3o.config.domains import DOMAINS
+from fp3o.grouping import grouped
 from fp3o.statistics import own_metrics
 from fp3o.statistics import published as paper
 from fp3o.statistics.scores import CellRuns, engine_of, scores_of_short_runs, scoring_of
@@ -16,9 +15,7 @@ from fp3o.statistics.tables.model import Table
 
 def _engines(members: Sequence[CellRuns], where: str) -> dict[str, list[str]]:
     """By engine (simulator), the tasks it simulated; UserError if the cells of a row have different engines."""
-    rows: dict[CellRow, list[CellRuns]] = {}
-    for cell_runs in members:
-        rows.setdefault(Cell.of(cell_runs.cell).row, []).append(cell_runs)
+    rows = grouped((Cell.of(cell_runs.cell).row, cell_runs) for cell_runs in members)
     found: dict[str, list[str]] = {}
     for row, cells in rows.items():
         engine = engine_of(cells, f"{where}, row {row}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fp3o.statistics.suites import write
+from fp3o.statistics.suites import markdown, write
 from fp3o.statistics.tables.writers import escape
 
 
@@ -18,9 +18,7 @@ class TextTable(NamedTuple):
     notes: Sequence[str]
 
     def markdown(self) -> str:
-        lines = [self.header, ["---"] * len(self.header), *self.rows]
-        texts = [*(f"| {' | '.join(line)} |" for line in lines), "", *(f"- {note}" for note in self.notes)]
-        return "\n".join(texts) + "\n"
+        return "\n".join([markdown(self.header, self.rows), "", *(f"- {note}" for note in self.notes)]) + "\n"
 
     def latex(self, caption: str, label: str, columns: str) -> str:
         """With booktabs. label: of the paper's table; columns: alignment of each, e.g. "lrr"."""

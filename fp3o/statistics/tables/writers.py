@@ -9,95 +9,79 @@ from itertools import groupby
 from fp3o.config import SHARINGS, Cell, algorithm_title
 from fp3o.statistics import published as paper
 from fp3o.statistics.scores import pooled_median, scoring_of
-from fp3o.statistics.suites import csv_text
+from fp3o.statistics.suites import csv_text, markdown
 from fp3o.statistics.tables.digits import fixed
 from fp3o.statistics.tables.model import Entry, Table
 
-CSV_COLUMNS = (
-    *(
-        "domain",
-        "task",
-        "sharing",
-        "algorithm",
-        "ours",
-        "spread",
-        "n",
-        "planned",
-        "diverged",
-        "low",
-        "high",
-        "coverage",
-    ),
-    *("mark", "published", "published_spread", "difference", "difference_low", "difference_high", "standardised"),
-    *("p_adjusted", "margin", "prediction_low", "prediction_high", "percentile", "verdict", "pooled_median"),
-    *("pooled_spread", "episode_spread", "deviations"),
-)
-
 
 def to_csv(table: Table) -> str:
-    """One line per cell, with all of `CSV_COLUMNS`."""
-    more = PAIRED_COLUMNS if table.baseline else ()
-    lines = [[*Cell.of(entry.cell).parts, *_csv_fields(entry)] for entry in table.entries]
-    if table.baseline:
-        lines = [[*line, *_paired_fields(entry)] for line, entry in zip(lines, table.entries, strict=True)]
-    return csv_text((*CSV_COLUMNS, *more), lines)
+    """One line per cell, with all that is known of it."""
+    lines = [_csv_fields(entry) | (_paired_fields(entry) if table.baseline else {}) for entry in table.entries]
+    return csv_text(list(lines[0]), [list(line.values()) for line in lines])
 
 
-PAIRED_COLUMNS = ("paired_n", "paired_difference", "paired_low", "paired_high", "paired_p", "paired_verdict")
-
-
-def _paired_fields(entry: Entry) -> list[str]:
-    if entry.paired is None:
-        return [""] * len(PAIRED_COLUMNS)
-    n, difference, low, high, p, _, _, verdict = entry.paired
-    digits = max(3, entry.digits + 2)
-    return [str(n), *(fixed(value, digits) for value in (difference, low, high)), fixed(p, 5), verdict]
-
-
-def _csv_fields(entry: Entry) -> list[str]:
+def _csv_fields(entry: Entry) -> dict[str, str]:
+    """By column."""
+    domain, task, sharing, label = Cell.of(entry.cell).parts
     summary, interval, theirs, comparison = entry.summary, entry.interval, entry.published, entry.comparison
     pooled = pooled_median(entry.runs) if entry.runs and scoring_of(entry.cell).statistic == "median" else None
     spreads = [run.episode_spread for run in entry.runs.runs if run.episode_spread is not None] if entry.runs else []
     digits = max(3, entry.digits + 2)
-    return [
-        fixed(summary.centre, digits) if summary else "",
-        fixed(summary.spread, digits) if summary and summary.n > 1 else "",
-        str(summary.n if summary else 0),
-        str(entry.planned),
-        str(entry.diverged),
-        fixed(interval.low, digits) if interval else "",
-        fixed(interval.high, digits) if interval else "",
-        fixed(interval.coverage, 4) if interval else "",
-        "bold" if entry.bold else "underline" if entry.underline else "",
-        fixed(theirs.value) if theirs else "",
-        fixed(theirs.spread) if theirs else "",
-        fixed(comparison.difference, 3) if comparison else "",
-        fixed(comparison.low, 3) if comparison else "",
-        fixed(comparison.high, 3) if comparison else "",
-        fixed(comparison.standardised, 3) if comparison else "",
-        fixed(comparison.p, 5) if comparison else "",
-        fixed(comparison.margin, 3) if comparison else "",
-        fixed(comparison.prediction.low, 3) if comparison else "",
-        fixed(comparison.prediction.high, 3) if comparison else "",
-        fixed(comparison.percentile, 4) if comparison else "",
-        entry.verdict,
-        fixed(pooled.centre, 3) if pooled else "",
-        fixed(pooled.spread, 3) if pooled else "",
-        fixed(math.fsum(spreads) / len(spreads), digits) if spreads else "",
-        "; ".join(map(str, entry.deviations)),
-    ]
+    return {
+        "domain": domain,
+        "task": task,
+        "sharing": sharing,
+        "algorithm": label,
+        "ours": fixed(summary.centre, digits) if summary else "",
+        "spread": fixed(summary.spread, digits) if summary and summary.n > 1 else "",
+        "n": str(summary.n if summary else 0),
+        "planned": str(entry.planned),
+        "diverged": str(entry.diverged),
+        "low": fixed(interval.low, digits) if interval else "",
+        "high": fixed(interval.high, digits) if interval else "",
+        "coverage": fixed(interval.coverage, 4) if interval else "",
+        "mark": "bold" if entry.bold else "underline" if entry.underline else "",
+        "published": fixed(theirs.value) if theirs else "",
+        "published_spread": fixed(theirs.spread) if theirs else "",
+        "difference": fixed(comparison.difference, 3) if comparison else "",
+        "difference_low": fixed(comparison.low, 3) if comparison else "",
+        "difference_high": fixed(comparison.high, 3) if comparison else "",
+        "standardised": fixed(comparison.standardised, 3) if comparison else "",
+        "p_adjusted": fixed(comparison.p, 5) if comparison else "",
+        "margin": fixed(comparison.margin, 3) if comparison else "",
+        "prediction_low": fixed(comparison.prediction.low, 3) if comparison else "",
+        "prediction_high": fixed(comparison.prediction.high, 3) if comparison else "",
+        "percentile": fixed(comparison.percentile, 4) if comparison else "",
+        "verdict": entry.verdict,
+        "pooled_median": fixed(pooled.centre, 3) if pooled else "",
+        "pooled_spread": fixed(pooled.spread, 3) if pooled else "",
+        "episode_spread": fixed(math.fsum(spreads) / len(spreads), digits) if spreads else "",
+        "deviations": "; ".join(map(str, entry.deviations)),
+    }
+
+
+def _paired_fields(entry: Entry) -> dict[str, str]:
+    paired, digits = entry.paired, max(3, entry.digits + 2)
+    return {
+        "paired_n": str(paired.n) if paired else "",
+        "paired_difference": fixed(paired.difference, digits) if paired else "",
+        "paired_low": fixed(paired.low, digits) if paired else "",
+        "paired_high": fixed(paired.high, digits) if paired else "",
+        "paired_p": fixed(paired.p, 5) if paired else "",
+        "paired_verdict": paired.verdict if paired else "",
+    }
 
 
 def to_markdown(table: Table) -> str:
     """For readers: in each field our score, the published one and the verdict."""
     header = ["Sharing", *table.header]
     caption = table.caption.replace("<", "&lt;")  # A suite's author writes text; Markdown would take it for HTML.
-    lines = [f"**{table.name}** {caption}".rstrip(), ""]
-    lines += ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
-    for row in table.rows:
-        cells = table.framed([row.title], row.difficulty, map(_markdown_cell, row.entries), row.agents)
-        lines.append("| " + " | ".join([row.sharing, *cells]) + " |")
-    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes)]) + "\n"
+    rows = [
+        table.framed([row.sharing, row.title], row.difficulty, map(_markdown_cell, row.entries), row.agents)
+        for row in table.rows
+    ]
+    lines = [f"**{table.name}** {caption}".rstrip(), "", markdown(header, rows), ""]
+    return "\n".join([*lines, *(f"- {note}" for note in table.notes)]) + "\n"
 
 
 def _markdown_cell(entry: Entry) -> str:

@@ -10,7 +10,6 @@ Checkpoints have the format of a run's checkpoint.safetensors: `fp3o evaluate RU
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +17,29 @@ from fp3o.config import Plan, parse_seeds, seeds_text
 from fp3o.config.domains import DOMAINS
 from fp3o.runs import checkpoint
 from fp3o.runs.atomic import disk_errors, write_atomically
+from fp3o.runs.layout import kept_directory
 from fp3o.training.callbacks import SCORE_COLUMNS, Callback, Record, Tensors, episode_means
 
 
-@dataclass(frozen=True)
-class Keep:
-    """What to keep, and where."""
-
-    folder: Path
-    state: bool = False
-    every: int = 0
-    """Iterations between checkpoints; 0: none."""
-    best: bool = False
-
-
 class ExtraCheckpoints(Callback):
-    """Writes the extra files that `keep` asks for."""
+    """Keeps the last state, a checkpoint after every so many iterations (0: none) and the best one, as asked for."""
 
-    def __init__(self, keep: Keep, plan: Plan) -> None:
-        self._keep = keep
+    def __init__(
+        self, plan: Plan, scratch_root: Path, *, state: bool = False, every: int = 0, best: bool = False
+    ) -> None:
+        self.folder = kept_directory(scratch_root, plan)
+        self._state, self._every, self._keeps_best = state, every, best
         self._identity = {"cell": plan.cell.id, "digest": plan.digest}
         self._column = SCORE_COLUMNS[DOMAINS[plan.cell.domain].scoring.metric]
         self._best: dict[int, float | None] = {}
 
     def updated_policy(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None:
-        if self._keep.every and iterations % self._keep.every == 0:
+        if self._every and iterations % self._every == 0:
             self._write(seed, f"step-{env_steps}", tensors(), {"env_steps": env_steps})
 
     def evaluated_policy(self, seed: int, records: Sequence[Record], tensors: Tensors) -> None:
         """Of equally good policies the first is kept."""
-        if not self._keep.best:
+        if not self._keeps_best:
             return
         value = episode_means(records).get(self._column)
         if value is None:  # a game of wins that was neither won nor lost
@@ -60,9 +52,9 @@ class ExtraCheckpoints(Callback):
             self._write(seed, "best", tensors(), {"env_steps": records[0]["env_steps"], self._column: value})
 
     def finished(self, seeds: Sequence[int], state: Path) -> None:
-        if self._keep.state:
-            self._keep.folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(state_path(self._keep.folder, seeds), state.read_bytes())
+        if self._state:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.folder / f"seeds-{seeds_text(seeds)}.safetensors", state.read_bytes())
 
     def _write(self, seed: int, name: str, tensors: Mapping[str, Any], more: Mapping[str, Any]) -> None:
         path = self._path(seed, name)
@@ -76,12 +68,7 @@ class ExtraCheckpoints(Callback):
         return float(checkpoint.load(path)[1][self._column]) if path.exists() else None
 
     def _path(self, seed: int, name: str) -> Path:
-        return self._keep.folder / f"seed-{seed}" / f"{name}.safetensors"
-
-
-def state_path(folder: Path, seeds: Sequence[int]) -> Path:
-    """File for the last state of these seeds, which were trained together."""
-    return folder / f"seeds-{seeds_text(seeds)}.safetensors"
+        return self.folder / f"seed-{seed}" / f"{name}.safetensors"
 
 
 def kept_states(folder: Path) -> dict[Path, tuple[int, ...]]:

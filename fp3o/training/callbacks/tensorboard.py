@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp3o.errors import UserError
+from fp3o.errors import optional_module
 from fp3o.training.callbacks import Numbers, Record
 
 if TYPE_CHECKING:
@@ -21,7 +20,8 @@ class TensorBoard(Numbers):
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self._writer_class = _summary_writer()
+        advice = "TensorBoard events need the tensorboard package: pip install tensorboard"
+        self._writer_class = optional_module("torch.utils.tensorboard", advice).SummaryWriter
         self._writers: dict[int, Any] = {}
 
     def end(self) -> None:
@@ -36,10 +36,3 @@ class TensorBoard(Numbers):
         for name, value in values.items():
             if value is not None:
                 self._writers[seed].add_scalar(f"{group}/{name}", value, steps)
-
-
-def _summary_writer() -> Any:
-    try:
-        return importlib.import_module("torch.utils.tensorboard").SummaryWriter
-    except ImportError:
-        raise UserError("TensorBoard events need the tensorboard package: pip install tensorboard") from None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp3o.errors import UserError
+from fp3o.errors import UserError, optional_module
 from fp3o.training.callbacks import Numbers, Record
 
 if TYPE_CHECKING:
@@ -61,10 +60,8 @@ class WeightsAndBiases(Numbers):
 
 
 def _package() -> Any:
-    try:
-        package = importlib.import_module("wandb")
-    except ImportError:
-        package = None
-    if package is None or not hasattr(package, "init"):  # A folder of logs named wandb can be imported, too.
-        raise UserError("logging to Weights & Biases needs the wandb package: pip install wandb")
+    advice = "logging to Weights & Biases needs the wandb package: pip install wandb"
+    package = optional_module("wandb", advice)
+    if not hasattr(package, "init"):  # A folder of logs named wandb can be imported, too.
+        raise UserError(advice)
     return package
