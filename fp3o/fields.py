@@ -16,6 +16,7 @@ import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from fp3o.errors import UserError
@@ -202,6 +203,7 @@ def _first(annotations: tuple[object, ...], kind: type[T]) -> T | None:
     return next((annotation for annotation in annotations if isinstance(annotation, kind)), None)
 
 
+@cache
 def meanings(kind: type[Any]) -> Mapping[str, str]:
     """By field name, the string below the field in the source: its meaning and where its value comes from."""
     texts: dict[str, str] = {}
