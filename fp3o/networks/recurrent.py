@@ -157,18 +157,24 @@ def _(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Ten
 
 def _forward(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """States [L, R, P, C, H] from inputs [L, R, P, C, 3H] and keep [L, R, P, C], and what their gradient needs."""
-    size = state.shape[-1]
+    from fp3o.networks import gru_kernels  # imports numba, which not all runs need
+
     states, kept = _outputs(inputs, keep, state, weight, bias)
-    for step, given in enumerate(inputs):
-        before, new, both, hidden_new = _parts(kept[step])
-        torch.mul(state, keep[step, ..., None], out=before)
-        recurrent = linear(before, weight, bias)
-        torch.add(given[..., : 2 * size], recurrent[..., : 2 * size], out=both)
-        both.mul_(0.5).tanh_().mul_(0.5).add_(0.5)  # `sigmoid`
-        hidden_new.copy_(recurrent[..., 2 * size :])
-        torch.addcmul(given[..., 2 * size :], both[..., :size], hidden_new, out=new).tanh_()
-        state = torch.addcmul(new, both[..., size:], before - new, out=states[step])
+    inputs, keep, into = (x.flatten(1, 2) for x in (inputs, keep, states))
+    state, weight, bias = (x.flatten(0, 1) for x in (state, weight, bias))
+    product, parts = torch.empty_like(inputs[0]), _parts(kept, states)
+    torch.mul(state, keep[0, ..., None], out=parts[0, :, 0])
+    arrays = [x.numpy() for x in (inputs, keep, bias, product, into, parts)]
+    for step in range(len(inputs)):
+        torch.bmm(parts[0, :, step], weight, out=product)
+        gru_kernels.forward(step, *arrays)
     return states, kept
+
+
+def _parts(kept: Tensor, states: Tensor) -> Tensor:
+    """[5, networks, L, C, H], as `gru_kernels` names them."""
+    length, *_, rows, size = states.shape
+    return kept.view(KEPT, -1, length, rows, size)
 
 
 sequence = torch.library.custom_op("fp3o::gru_forward", _forward, mutates_args=())
@@ -201,27 +207,25 @@ def _outputs(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: 
 
 def _backward(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of the inputs, the first state, weight and bias from that of the states."""
-    size = gradient.shape[-1]
-    of_inputs, of_state, *_ = _gradients(gradient, keep, weight, kept)
-    of_recurrent = torch.empty_like(of_inputs)
-    transposed = weight.transpose(2, 3).flatten(0, 1)
+    from fp3o.networks import gru_kernels
+
+    parts = _parts(kept, gradient)
+    found: tuple[Tensor, Tensor, Tensor, Tensor] = _gradients(gradient, keep, weight, kept)
+    gradient, keep, of_inputs = (x.flatten(1, 2) for x in (gradient, keep, found[0]))
+    of_state, of_weight, of_bias = (x.flatten(0, 1) for x in found[1:])
     of_state.zero_()
+    of_product = gradient.new_empty(*parts.shape[1:4], of_inputs.shape[-1])
+    transposed = weight.transpose(2, 3).flatten(0, 1).contiguous()
+    arrays = [x.numpy() for x in (gradient, keep, parts, of_inputs, of_product, of_state)]
     for step in reversed(range(len(gradient))):
-        before, new, both, hidden_new = _parts(kept[step])
-        reset, update = both[..., :size], both[..., size:]
-        total = gradient[step] + of_state
-        torch.mul(total, update, out=of_state)
-        # The derivatives of sigmoid and tanh are x(1 − x) and 1 − x² of their results.
-        of_new = total.sub_(of_state)
-        of_update = (before - new).mul_(of_new).mul_(update)
-        of_new.addcmul_(of_new, new * new, value=-1)
-        of_reset = (of_new * hidden_new).mul_(reset)
-        of_reset.addcmul_(of_reset, reset, value=-1)
-        torch.cat((of_reset, of_update, of_new), -1, out=of_inputs[step])
-        recurrent = torch.cat((of_reset, of_update, of_new * reset), -1, out=of_recurrent[step])
-        of_state += torch.bmm(recurrent.flatten(0, 1), transposed).view_as(of_state)
-        of_state *= keep[step, ..., None]
-    return of_inputs, of_state, *_of_parameters(kept[:, 0], of_recurrent, weight)
+        gru_kernels.backward(step, *arrays)
+        of_state += torch.bmm(of_product[:, step], transposed)
+    of_state *= keep[0, ..., None]
+    torch.bmm(parts[0].flatten(1, 2).transpose(1, 2), of_product.flatten(1, 2), out=of_weight)
+    # Sums over sequences as products with ones: torch.sum takes three times as long.
+    ones = keep.new_ones(1, 1, keep.shape[-1]).expand(keep.shape[0] * keep.shape[1], -1, -1)
+    torch.sum(torch.bmm(ones, of_product.flatten(0, 1)).view(*of_product.shape[:2], -1), 1, out=of_bias)
+    return found
 
 
 sequence_gradient = torch.library.custom_op("fp3o::gru_backward", _backward, mutates_args=())
@@ -257,12 +261,6 @@ def _gradients(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> 
         gradient.new_empty(weight.shape),
         gradient.new_empty(*networks, 3 * size),
     )
-
-
-def _parts(kept: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of one step on a CPU: the state before it, new gate, reset and update gate [R, P, C, 2H], recurrent new."""
-    before, new, _, _, hidden_new = kept
-    return before, new, kept[2:4].view(*before.shape[:-1], -1), hidden_new
 
 
 def _of_parameters(before: Tensor, gradient: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

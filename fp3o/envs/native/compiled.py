@@ -65,8 +65,7 @@ def uncounted(function: Function) -> Function:
     return compiled(function, **UNCOUNTED)
 
 
-def inner(function: Function) -> Function:
+def inner(function: Function, **options: Any) -> Function:
     """Like `uncounted`, for functions that only compiled ones call: no entry for Python is made, and they are cached as
     a part of their callers."""
-    options = {**UNCOUNTED, "no_cpython_wrapper": True}
-    return cast(Function, numba.njit(**options)(function))
+    return cast(Function, numba.njit(**(UNCOUNTED | options | {"no_cpython_wrapper": True}))(function))

@@ -1,4 +1,4 @@
-"""Intrinsics numba lacks: atomics, raw loads, indirect calls."""
+"""Intrinsics numba lacks: atomics, raw loads, numbers from bits, indirect calls."""
 
 from __future__ import annotations
 
@@ -50,6 +50,15 @@ def _real(_: Any, address: Any) -> Any:
     return types.float64(types.int64), lower
 
 
+def _as_float(_: Any, bits: Any) -> Any:
+    """The float32 with these bits."""
+
+    def lower(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        return builder.bitcast(values[0], ir.FloatType())
+
+    return types.float32(types.int32), lower
+
+
 def _address(_: Any, array: Any) -> Any:
     """Where an array's numbers are."""
 
@@ -75,6 +84,7 @@ add, put = _atomic("add"), _atomic("xchg")
 exchange: Any = numba.extending.intrinsic(_exchange)
 look: Any = numba.extending.intrinsic(_look)
 real: Any = numba.extending.intrinsic(_real)
+as_float: Any = numba.extending.intrinsic(_as_float)
 address: Any = numba.extending.intrinsic(_address)
 call: Any = numba.extending.intrinsic(_call)
 give_way = types.ExternalFunction("sched_yield", types.int32())
