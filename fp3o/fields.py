@@ -202,8 +202,17 @@ def _first(annotations: tuple[object, ...], kind: type[T]) -> T | None:
     return next((annotation for annotation in annotations if isinstance(annotation, kind)), None)
 
 
+_MEANINGS: dict[type[Any], Mapping[str, str]] = {}
+
+
 def meanings(kind: type[Any]) -> Mapping[str, str]:
     """By field name, the string below the field in the source: its meaning and where its value comes from."""
+    if kind not in _MEANINGS:
+        _MEANINGS[kind] = _meanings(kind)
+    return _MEANINGS[kind]
+
+
+def _meanings(kind: type[Any]) -> Mapping[str, str]:
     texts: dict[str, str] = {}
     for parent in reversed([c for c in kind.__mro__ if c not in (object, tuple)]):
         definition = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]

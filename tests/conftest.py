@@ -22,6 +22,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
+def one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Environments of others in one process, not one per core: each start imports NumPy and Gymnasium again."""
+    monkeypatch.setattr("fp3o.envs.pettingzoo.engine.processors", lambda: 1)
+
+
+@pytest.fixture
 def learner_in_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever the learner would compute in float32 is float64."""
     import numpy as np  # not above: threads are counted at import, and most tests of the workflow need no torch

@@ -14,7 +14,8 @@ BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "faults" / "kills.py"
 
 
 def test_a_few_kills_of_a_training() -> None:
-    command = [sys.executable, str(BENCHMARK), "--kills", "3", "--what", "training"]
+    # Moments of this seed: after 51 %, 27 % and 19 % of the whole command's time, all of them in one round.
+    command = [sys.executable, str(BENCHMARK), "--kills", "3", "--what", "training", "--seed", "44"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()

@@ -36,7 +36,7 @@ from fp3o.training import loop
 from fp3o.workflow import packing  # noqa: F401 - here, so that forked commands need not import it
 
 ROOT = Path(__file__).resolve().parents[2]
-CELLS = ("matrix/two-step/partial/fp3o", "matrix/two-step/full/happo")
+CELLS = ("matrix/two-step/partial/fp3o-1-1", "matrix/two-step/full/happo-epochs-1")
 TINY = {"total_steps": 768, "rollout_length": 16, "rollout_threads": 4, "evaluation_interval": 2}
 TINY |= {"evaluation_episodes": 3, "final_episodes": 5}
 KILLS_PER_ROUND = 8

@@ -2,9 +2,10 @@
 
     python benchmarks/speed/threads.py --cores 1 2 8 16
 
-Five seeds with the paper's values, on the CPU, eager, on as many threads as there are cores: seconds by the clock of one
-rollout and one update, and the minutes a whole cell takes at that rate, evaluations left out. Each line is a process of
-its own that may use only so many cores (Linux); the first iteration is left out. For a machine that does nothing else.
+Five seeds with the paper's values, on the CPU, eager, on as many threads as there are cores: seconds by the clock of
+one rollout and one update, and the minutes a whole cell takes at that rate, evaluations left out. Each line is a process
+of its own that may use only so many cores (Linux); its first iteration is left out. For a machine that does nothing
+else.
 """
 
 from __future__ import annotations
@@ -53,8 +54,13 @@ def table(lines: Iterable[str]) -> str:
     head = ["five seeds", "cores", "rollout", "update", "whole cell"]
     rows = [json.loads(line) for line in lines]
     body = [
-        [f"{row['cell'].split('/')[1]}, {row['machine']}", str(row["cores"])]
-        + [f"{row['rollout_s']:.2f} s", f"{row['update_s']:.2f} s", f"{row['cell_min']:.0f} min"]
+        [
+            f"{row['cell'].split('/')[1]}, {row['machine']}",
+            str(row["cores"]),
+            f"{row['rollout_s']:.2f} s",
+            f"{row['update_s']:.2f} s",
+            f"{row['cell_min']:.0f} min",
+        ]
         for row in rows
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body])

@@ -33,6 +33,7 @@ class Narrow(nn.Module):
 GAMES = {"matrix/two-step": (), "mpe/simple-reference": (), "pettingzoo/harvest": ("fruit", "idle/agent_0")}
 
 
+@pytest.mark.usefixtures("one_worker")
 @pytest.mark.parametrize("kind", SHARINGS)
 @pytest.mark.parametrize("game", GAMES)
 def test_they_train_and_resume_to_the_bit(

@@ -231,7 +231,7 @@ def test_the_example_fits_and_plays() -> None:
     assert "return/agent_1  0 " in told
 
 
-@pytest.mark.usefixtures("harvest")
+@pytest.mark.usefixtures("harvest", "one_worker")
 def test_metrics_go_from_training_to_tables_and_plots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

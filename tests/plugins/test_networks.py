@@ -262,6 +262,7 @@ def test_a_run_goes_on_to_the_same_bytes(kind: str, write: Write, tmp_path: Path
     np.testing.assert_allclose(acted.memory.detach().numpy(), memory, atol=1e-6)
 
 
+@pytest.mark.usefixtures("one_worker")
 @pytest.mark.parametrize(("network", "game"), [("pixels", "spot"), ("entities", "marked")])
 def test_the_examples_train_and_are_exported(network: str, game: str, tmp_path: Path) -> None:
     """A few iterations; docs/networks.md says how far they come."""

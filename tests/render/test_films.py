@@ -141,6 +141,7 @@ def drawn_meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     sys.modules.pop("drawn_meeting", None)
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_environments_that_draw_themselves(drawn_meeting: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The film shows the very episodes of `fp3o evaluate`; one that cannot draw says so in a line."""
     settings = ("total_steps=160", "rollout_length=10", "rollout_threads=2", "minibatches=1", "evaluation_episodes=1")

@@ -53,6 +53,7 @@ def command(out: Path) -> int:
     return 0
 
 
+@pytest.mark.usefixtures("one_worker")
 def test_it_learns_to_meet_and_a_stopped_run_goes_on_with_fresh_episodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

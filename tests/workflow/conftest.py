@@ -77,24 +77,32 @@ def saved(saved_template: Path, tmp_path: Path) -> Checkout:
 
 
 @pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A repository whose thirty runs are saved and committed. Cloned, never used."""
-    folder = tmp_path_factory.mktemp("store")
-    copy_repository(folder / "origin")
+def origin(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Path]:
+    """A repository whose thirty runs are saved and committed, and the environment its commands run in. Cloned, never
+    used."""
+    own = tmp_path_factory.mktemp("store")
+
+    def make(folder: Path) -> None:
+        checkout = folder / "checkout"
+        copy_repository(checkout)
+        with pytest.MonkeyPatch.context() as inside:
+            inside.chdir(checkout)
+            subprocess.run(["git", "init", "--quiet"], check=True)
+            for plan, seeds in config.load_suite("paper").runs():
+                for seed in seeds:
+                    publish(plan.cell.id, seed)
+            (checkout / "results/paper/tables").mkdir()
+            (checkout / "results/paper/tables/table-smac.csv").write_text("cell,value\nsmac,1\n")
+            assert saving.save("Runs").problems == []
+            git("add", "--all")
+            git("commit", "--quiet", "-m", "Rest")
+
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in commands(folder, folder / "origin").items():
+        for name, value in commands(own, own).items():
             patch.setenv(name, value)
-        patch.chdir(folder / "origin")
-        subprocess.run(["git", "init", "--quiet"], check=True)
-        for plan, seeds in config.load_suite("paper").runs():
-            for seed in seeds:
-                publish(plan.cell.id, seed)
-        (folder / "origin/results/paper/tables").mkdir()
-        (folder / "origin/results/paper/tables/table-smac.csv").write_text("cell,value\nsmac,1\n")
-        assert saving.save("Runs").problems == []
-        git("add", "--all")
-        git("commit", "--quiet", "-m", "Rest")
-        yield folder / "origin"
+        made = once(tmp_path_factory, worker_id, "origin", make)
+        patch.setenv("PYTHONPATH", str(made))
+        yield made
 
 
 @pytest.fixture

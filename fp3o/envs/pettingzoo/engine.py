@@ -27,7 +27,7 @@ from fp3o.config.options import PettingzooOptions
 from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots, restore
 from fp3o.envs.interface import ActionSpec, BatchEnv, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.pettingzoo.child import Child
-from fp3o.envs.pettingzoo.factory import located, parse_arguments
+from fp3o.envs.pettingzoo.factory import located, parse_arguments, versions
 from fp3o.envs.pettingzoo.memory import SharedArrays, SharedSnapshot, attach, unnamed_file
 from fp3o.envs.pettingzoo.metrics import columns_of, requested
 from fp3o.envs.pettingzoo.spaces import Description, Unfit
@@ -111,7 +111,7 @@ class PettingzooBatch(BatchEnv):
         edges = np.linspace(0, slots, self.workers + 1).astype(int)
         for number in range(self.workers):
             self._workers.append(Worker(number, range(edges[number], edges[number + 1]), self._memory))
-        self._description, self._code = self._describe(self._workers)
+        self._description, self._source = self._describe(self._workers)
         self._metrics = requested(options)
         try:
             self._columns = columns_of(self._metrics, self._description)
@@ -125,20 +125,19 @@ class PettingzooBatch(BatchEnv):
     # --- Starting workers ---------------------------------------------------------------------------------------
 
     def _describe(self, workers: list[Worker]) -> tuple[Description, dict[str, str]]:
-        """Tell workers which environment it is; returns its description, and the versions of its code."""
+        """Tell workers which environment it is; returns its description, and the digest of its source."""
         for worker in workers:
             hello = {
                 "env": located(self._env),
                 "arguments": self._arguments,
                 "path": sys.path,
-                "provenance": worker.number == 0,
             }
             worker.send(json.dumps(hello).encode())
         replies = [self._first_reply(worker) for worker in workers]
         descriptions = [Description.from_plain(reply["description"]) for reply in replies]
         if any(d != descriptions[0] for d in descriptions):
             raise self._give_up("its factory builds environments of different sizes")
-        return descriptions[0], replies[0]["code"]
+        return descriptions[0], replies[0]["source"]
 
     def _build(self, workers: list[Worker]) -> None:
         """Let workers build the environments of their slots; after `_describe`."""
@@ -313,7 +312,7 @@ class PettingzooBatch(BatchEnv):
             "task": self.task,
             "engine": f"pettingzoo {self._env}",
             "revision": REVISIONS["pettingzoo"],
-            "versions": {"numpy": np.__version__, **self._code},
+            "versions": {"numpy": np.__version__, **versions(located(self._env)), **self._source},
             "agents": self.spec.agents,
             "agent_names": list(self._description.agents),
             "observation_size": self.spec.observation_size,

@@ -103,17 +103,27 @@ def build(factory: Callable[[], Any]) -> Any:
     return env
 
 
-def provenance(env: str) -> dict[str, str]:
-    """Versions of the packages involved, and a digest of the file that contains the factory."""
+def module_digest(env: str) -> dict[str, str]:
+    """Digest of the file that contains the factory, as `source_sha256`; empty if it is in none."""
+    source = load_module(_module(env)).__file__
+    return {"source_sha256": hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16]} if source else {}
+
+
+def versions(env: str) -> dict[str, str]:
+    """Versions of the packages that an environment comes from and runs on."""
+    name = _module(env)
+    used = ["pettingzoo", "gymnasium"]
+    used += [] if name.endswith(".py") else _distributions().get(name.partition(".")[0], [])
+    return {package: metadata.version(package) for package in used}
+
+
+# Reads the list of files of every installed package: half a second.
+_distributions = functools.cache(metadata.packages_distributions)
+
+
+def _module(env: str) -> str:
     known = ENVIRONMENTS.get(env)
-    module_name = (known.factory if known else env).rpartition(":")[0]
-    versions = {"pettingzoo": metadata.version("pettingzoo"), "gymnasium": metadata.version("gymnasium")}
-    for package in metadata.packages_distributions().get(module_name.partition(".")[0], []):
-        versions[package] = metadata.version(package)
-    source = load_module(module_name).__file__
-    if source:
-        versions["source_sha256"] = hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16]
-    return versions
+    return (known.factory if known else env).rpartition(":")[0]
 
 
 def one_line(error: BaseException) -> str:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fp3o.config.metrics import parse_metrics
 from fp3o.envs.interface import episode_generator
 from fp3o.envs.pettingzoo.child import end_own_group, leave_with_parent
-from fp3o.envs.pettingzoo.factory import build, load_factory, load_module, one_line, provenance
+from fp3o.envs.pettingzoo.factory import build, load_factory, load_module, module_digest, one_line
 from fp3o.envs.pettingzoo.memory import SharedArrays, attach
 from fp3o.envs.pettingzoo.metrics import Column, EpisodeNumbers, columns_of
 from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, check_rewards, checked_numbers, describe
@@ -192,8 +192,8 @@ def serve(pipe: Connection, memory: int) -> None:
         env = build(factory)
         description = describe(env)
         env.close()
-        code = provenance(hello["env"]) if hello["provenance"] else {}
-        pipe.send_bytes(json.dumps({"description": asdict(description), "code": code}).encode())
+        reply = {"description": asdict(description), "source": module_digest(hello["env"])}
+        pipe.send_bytes(json.dumps(reply).encode())
         slots = WorkerSlots(json.loads(pipe.recv_bytes()), factory, description, memory)
     except Exception as error:
         pipe.send_bytes(json.dumps({"unfit": one_line(error)}).encode())
