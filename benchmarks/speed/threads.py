@@ -3,9 +3,9 @@
     python benchmarks/speed/threads.py --cores 1 2 8 16
 
 Five seeds with the paper's values, on the CPU, eager, on as many threads as there are cores: seconds by the clock of
-one rollout and one update, and the minutes a whole cell takes at that rate, evaluations left out. Each line is a process
-of its own that may use only so many cores (Linux); its first iteration is left out. For a machine that does nothing
-else.
+one rollout and one update, and the minutes a whole cell takes at that rate, evaluations left out. Each line is a
+process of its own that may use only so many cores (Linux); its first iteration is left out. For a machine that does
+nothing else.
 """
 
 from __future__ import annotations
