@@ -30,6 +30,7 @@ from typing import Any
 from unittest import mock
 
 os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("MIMALLOC_PURGE_DELAY", "10000")  # as `import fp3o` sets it, if before torch
 
 import torch
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MIMALLOC_PURGE_DELAY", "10000")  # as `import fp3o` sets it, if before torch
 
 import torch
 from cost import iterate  # type: ignore[import-not-found]  # beside this file
