@@ -1,4 +1,4 @@
-"""benchmarks/speed/peers.py: that the other environments' interpreters are found, and docs/speed.md."""
+"""benchmarks/speed/peers.py: that the other environments' interpreters are found; tables of docs/speed.md."""
 
 from __future__ import annotations
 
@@ -69,3 +69,19 @@ def test_the_page_on_speed_has_what_was_printed() -> None:
     assert all(behind("cpu", "mpe-mlp", seeds, "fp3o, plain") < 1 for seeds in (1, 5))  # "With MLPs … it is ahead"
     whole = [937 * 5 * ms["cuda", "mpe-mlp", 5, who] / 1000 for who in ("fp3o", "JaxMARL")]
     assert f"take {whole[0]:.0f} s with ours and {whole[1]:.0f} s with theirs" in page
+    start = [row["start_s"] for row in rows]
+    assert f"compiling ({min(start):.0f} to {max(start):.0f} s)" in page
+
+
+def test_the_page_on_speed_has_what_threads_gave(monkeypatch: pytest.MonkeyPatch) -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    monkeypatch.syspath_prepend(str(docs.parent / "benchmarks" / "speed"))
+    from benchmarks.speed import threads
+
+    lines = (docs / "evidence" / "threads.jsonl").read_text().splitlines()
+    assert threads.table(lines) in (docs / "speed.md").read_text()
+    rows = [json.loads(line) for line in lines]
+    minutes = {(row["cell"].split("/")[1], row["machine"], row["cores"]): row["cell_min"] for row in rows}
+    readme = " ".join((docs.parent / "README.md").read_text().split())
+    small, large = (minutes[name, "aarch64", 2] / 5 for name in ("3m", "simple-reference"))
+    assert f"a seed of SMAC's 3m takes {small:.0f} minutes on two ARM cores, one of MPE {large:.0f}" in readme
