@@ -1,10 +1,13 @@
-"""Compile the simulators' kernels into numba's cache once; otherwise every test process would, at the same time."""
+"""Compile the kernels of simulators and GRUs into numba's cache once; otherwise every test process would, at the same time."""
 
 from __future__ import annotations
+
+import torch
 
 from fp3o.config.options import SmacOptions
 from fp3o.envs import make
 from fp3o.envs.interface import slot_seeds
+from fp3o.networks.recurrent import gru
 
 SLOTS = 8
 
@@ -14,3 +17,11 @@ if __name__ == "__main__":
         env = make(domain, task, SLOTS, threads=threads, options=options)
         env.reset(slot_seeds(0, "kernels", SLOTS))
         env.close()
+    shapes = [
+        (2, 3, 6),
+        (2, 2),
+        (2, 3),
+        (2, 6),
+        (6,),
+    ]  # inputs, state, keep, weight, bias of one network with two units
+    gru(*(torch.ones(1, 1, *shape, requires_grad=True) for shape in shapes)).sum().backward()
