@@ -1,4 +1,4 @@
-"""Compile the kernels of simulators and GRUs into numba's cache once; otherwise every test process would, at the same time."""
+"""Compile the kernels of simulators and GRUs into numba's cache once; else every test process would, at one time."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ if __name__ == "__main__":
         (2, 3),
         (2, 6),
         (6,),
-    ]  # inputs, state, keep, weight, bias of one network with two units
+    ]  # inputs, state, keep, weight, bias of two units
     gru(*(torch.ones(1, 1, *shape, requires_grad=True) for shape in shapes)).sum().backward()
