@@ -4,8 +4,8 @@ On a CPU: processor seconds, one core. On a GPU (`--device cuda`): seconds by th
 one after the other in one run; time to compile apart. Each peer has an environment of its own (peers_*.txt), as it
 needs other packages than we do. What is asked for is the same, not how it is done: BenchMARL steps PettingZoo's
 environments one after the other, JaxMARL's games are programs of its own (SMAX is another game than SMAC, with simpler
-enemies), and its networks have no layer or value normalisation. `plain`, on a CPU: ours without them, for this
-comparison alone.
+enemies), and its networks have no layer or value normalisation. `plain`: ours without them, for this comparison alone;
+on a GPU for MLPs only, where JaxMARL is ahead.
 
   python benchmarks/speed/peers.py --benchmarl PYTHON --jaxmarl PYTHON CHECKOUT
 """
@@ -201,7 +201,7 @@ def main() -> None:
     for name in chosen.rows:
         for seeds in chosen.seeds:
             base = report(name, seeds, device, "fp3o", ours(WORKS[name], seeds, device, plain=False), None)
-            if device == "cpu":
+            if device == "cpu" or not WORKS[name].recurrent:
                 report(name, seeds, device, "fp3o, plain", ours(WORKS[name], seeds, device, plain=True), base)
             if chosen.jaxmarl:  # its interpreter not resolved: it is a link, which names its environment
                 python, checkout = str(Path(chosen.jaxmarl[0]).absolute()), str(Path(chosen.jaxmarl[1]).resolve())
