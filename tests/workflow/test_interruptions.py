@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import Checkout
+from harness import Checkout, processes
 
 pytestmark = pytest.mark.workflow
 
@@ -55,8 +55,13 @@ def start(checkout: Checkout, journal: Path, hold: Path) -> subprocess.Popen[byt
     )
 
 
+def held(checkout: Checkout) -> int:
+    """How many jobs wait before their last iteration."""
+    return sum(b'\\"iteration\\": 7' in p.read_bytes() for p in checkout.path.glob("results/*/scratch/**/resume.*"))
+
+
 def begun(checkout: Checkout) -> bool:
-    return any(b'\\"iteration\\": 7' in p.read_bytes() for p in checkout.path.glob("results/*/scratch/**/resume.*"))
+    return held(checkout) > 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
@@ -72,6 +77,27 @@ def test_an_interrupted_sweep_resumes(checkout: Checkout, trained: Checkout, tmp
     checkout.snakemake("runs")
     assert scores(checkout) == scores(trained)
     assert max(resumes(checkout)) == 1
+
+
+def test_a_signal_to_snakemake_alone_stops_the_sweep(checkout: Checkout, trained: Checkout, tmp_path: Path) -> None:
+    """First two jobs of three, then the third, while the first two are finished."""
+    only(checkout, "*/fp3o")
+    journal = tmp_path / "journal"
+    for number, jobs in ((signal.SIGINT, 2), (signal.SIGTERM, 1)):
+        journal.write_text("")
+        process = start(checkout, journal, tmp_path / "hold")
+        wait_for(lambda jobs=jobs: held(checkout) == jobs, process)  # type: ignore[misc]
+        os.kill(process.pid, number)
+        assert process.wait() == 1
+        events = [line.split() for line in journal.read_text().splitlines()]
+        assert [event for _, _, event, *_ in events].count("stopped") == jobs
+        assert not processes() & {int(line[4]) for line in events if line[2] == "start"}
+    assert len(checkout.documents()) == 10
+    checkout.snakemake("runs")
+    found, whole = checkout.documents(), trained.documents()
+    assert len(found) == 15
+    assert {run: document["sha256"] for run, document in found.items()} == {run: whole[run]["sha256"] for run in found}
+    assert resumes(checkout) == [1] * 15
 
 
 def test_a_trainer_told_to_stop_saves_and_is_retried(checkout: Checkout, trained: Checkout, tmp_path: Path) -> None:
