@@ -97,7 +97,9 @@ def pack(
     cells: Cells = (),
     *,
     suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: all but users' own.")] = "",
-    states: Annotated[bool, arg(help="Also the resume states of interrupted runs.")] = False,
+    states: Annotated[
+        bool, arg(help="Also the states of stopped runs, and the last saved ones of runs in training.")
+    ] = False,
     saved: Annotated[bool, arg(help="Also runs that are saved in DVC, which every clone can pull.")] = False,
     small: Annotated[bool, arg(help="As the suite saves them: CSV files compressed, few checkpoints.")] = False,
 ) -> int:
