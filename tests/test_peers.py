@@ -64,8 +64,20 @@ def test_the_page_on_speed_has_what_was_printed() -> None:
     assert f"**Behind on a CPU with GRUs**, by {least:.1f} to {most:.1f}." in page
     one, five = (behind("cuda", "mpe-mlp", seeds) for seeds in (1, 5))
     assert f"**Behind on a GPU with MLPs**, by {one:.1f} and {five:.1f}:" in page
+    rollout = {
+        row["row"]: row.get("rollout_ms_per_seed")
+        for row in rows
+        if (row["device"], row["seeds"], row["who"]) == ("cuda", 5, "fp3o")
+    }
+    mine, theirs = ms["cuda", "mpe-mlp", 5, "fp3o"], ms["cuda", "mpe-mlp", 5, "JaxMARL"]
+    assert f"the rollout is {rollout['mpe-mlp']:.1f} of {mine:.1f} ms" in page
+    assert f"would still leave us {(mine - rollout['mpe-mlp']) / theirs:.1f} times behind" in page
+    assert f"**Behind in a battle with five seeds on a GPU**, by {behind('cuda', 'battle', 5):.1f}; our" in page
+    assert f"takes {rollout['battle']:.0f} of {ms['cuda', 'battle', 5, 'fp3o']:.0f} ms" in page
     five, one, battle = (1 / behind("cuda", *which) for which in (("mpe-gru", 5), ("mpe-gru", 1), ("battle", 1)))
-    assert f"**Ahead on a GPU with GRUs**, by {five:.1f} and {one:.1f} (MPE) and {battle:.1f} (battle, one seed" in page
+    assert (
+        f"**Ahead on a GPU with GRUs**, by {five:.1f} and {one:.1f} (MPE) and {battle:.1f} (battle, one seed)" in page
+    )
     assert all(behind("cpu", "mpe-mlp", seeds, "fp3o, plain") < 1 for seeds in (1, 5))  # "With MLPs … it is ahead"
     whole = [937 * 5 * ms["cuda", "mpe-mlp", 5, who] / 1000 for who in ("fp3o", "JaxMARL")]
     assert f"take {whole[0]:.0f} s with ours and {whole[1]:.0f} s with theirs" in page
