@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from benchmarks.speed import peers
+
+STEPS_PER_S = re.compile(r"([\d,]+) steps/s")
 
 
 def test_interpreters_are_named_from_here(
@@ -97,3 +100,16 @@ def test_the_page_on_speed_has_what_threads_gave(monkeypatch: pytest.MonkeyPatch
     readme = " ".join((docs.parent / "README.md").read_text().split())
     small, large = (minutes[name, "aarch64", 2] / 5 for name in ("3m", "simple-reference"))
     assert f"a seed of SMAC's 3m takes {small:.0f} minutes on two ARM cores, one of MPE {large:.0f}" in readme
+
+
+def test_the_page_on_speed_has_what_snakemake_gave() -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    lines = (docs / "evidence" / "snakemake-3s5z.txt").read_text().splitlines()
+    rates = {line.split()[0]: int(found[1].replace(",", "")) for line in lines if (found := STEPS_PER_S.search(line))}
+    ours = sorted(rate for cell, rate in rates.items() if cell.endswith("/fp3o"))
+    hand = [json.loads(line) for line in (docs / "evidence" / "h200.jsonl").read_text().splitlines()]
+    twelve = next(row for row in hand if row.get("cell") == "smac/3s5z/full/fp3o" and row.get("cells") == 12)
+    page = " ".join((docs / "speed.md").read_text().split())
+    assert len(rates) == 13
+    assert f"FP3O's ran at {ours[0]:,} and {ours[1]:,} steps/s, all together at {sum(rates.values()):,};" in page
+    assert f"twelve by hand at {twelve['steps_per_second_and_seed']['all together']:,} (all FP3O" in page
