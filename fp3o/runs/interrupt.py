@@ -89,7 +89,8 @@ class Interrupt:
             raise StoppedEarly(number, "stopped at once; the same command goes on from the last saved state")
         self.signal_number = number
         # Not print: the handler may have interrupted one.
-        name = {signal.SIGINT: "Ctrl-C", ASKED: "the sweep stops"}.get(number, signal.Signals(number).name)
+        names = {signal.SIGINT: "Ctrl-C", ASKED: "the sweep stops"}
+        name = names.get(signal.Signals(number), signal.Signals(number).name)
         again = "" if number == ASKED else "; again to stop at once"
         with contextlib.suppress(OSError):
             os.write(2, f"fp3o: {name}: saving after this iteration{again}\n".encode())
