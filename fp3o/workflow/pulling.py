@@ -79,8 +79,11 @@ def _bring_checkpoints(runs: Mapping[Path, Mapping[str, str]], suites: Iterable[
     problems = []
     brought = 0
     if named := [entry.file for entry in known.values() if entry.md5 in lost]:
-        remedy = "`fp3o save` where these runs are puts them back"
-        problems.append(f"{there.place} lacks {len(named)} checkpoints, e.g. {named[0]}: {remedy}")
+        # To DVC, a server that does not answer and a disk that is not mounted have no files.
+        problems.append(
+            f"{there.place} ({there.url}) cannot be reached, or lacks {len(named)} checkpoints, e.g. {named[0]}: "
+            "`fp3o save` where these runs are puts them back"
+        )
     for folder, entry in track(known.items(), "bringing checkpoints", "checkpoints"):
         if entry.md5 in lost:
             continue

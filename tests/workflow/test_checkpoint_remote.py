@@ -175,10 +175,12 @@ def test_a_truncated_object_is_refused_and_can_be_replaced(
 def test_a_remote_that_cannot_be_reached_costs_a_line(
     other: dict[str, bytes], remote: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote.rename(remote.with_name("elsewhere"))  # a disk that is not mounted
-    assert call("pull", "--checkpoints", "--suite", "preview") == 1
-    lacks = f"DVC's remote checkpoints lacks {COUNT}, e.g. {next(iter(other))}: `fp3o save` where these runs are"
-    assert capsys.readouterr().err == f"fp3o: {lacks} puts them back\n"
+    remote.rename(remote.with_name("elsewhere"))
+    for url in (remote, "http://127.0.0.1:9/store"):  # a disk that is not mounted, a server that is off
+        set_up(url)
+        assert call("pull", "--checkpoints", "--suite", "preview") == 1
+        lacks = f"DVC's remote checkpoints ({url}) cannot be reached, or lacks {COUNT}, e.g. {next(iter(other))}"
+        assert capsys.readouterr().err == f"fp3o: {lacks}: `fp3o save` where these runs are puts them back\n"
     runs = here("preview")
     set_up("nonsense://bucket")
     assert call("pull", "--checkpoints", "--suite", "preview") == 2
