@@ -99,6 +99,8 @@ def test_what_is_stored_where(trained: dict[str, bytes], remote: Path) -> None:
     assert saving.save("Again", ["preview"]).problems == []
     assert git("rev-parse", "HEAD") == head
     # A suite that saves its checkpoints has nothing to list.
+    brought = pulling.pull([CELL], ["paper"], checkpoints=True)
+    assert brought == (["5 runs brought, 0 were here", "0 checkpoints brought, 0 were here"], [])
     assert saving.save("Paper", ["paper"]).problems == []
     assert not Path("results/paper/checkpoints.csv").exists()
 
@@ -120,6 +122,11 @@ def test_another_clone_gets_them(other: dict[str, bytes], capsys: pytest.Capture
     again = pull(CELL)
     assert (again.lines[1], again.problems) == (f"0 checkpoints brought, {SEEDS} were here", [])
     assert {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in ROOT.rglob("*")} == times
+    run = next(ROOT.glob(f"{CELL}/*/seed-1"))
+    (run / records.RUN).write_bytes(b"{")  # not the saved run any more: left as it is
+    (run / records.CHECKPOINT).unlink()
+    assert pull(CELL).lines[-1] == f"0 checkpoints brought, {SEEDS - 1} were here"
+    assert not (run / records.CHECKPOINT).exists()
 
 
 def test_a_run_with_such_a_checkpoint_is_a_run_like_any_other(other: dict[str, bytes], tmp_path: Path) -> None:
