@@ -115,17 +115,40 @@ class CompiledParts:
 
 
 class CompiledSteps:
-    """A step as one compiled program or, where it is computed in slices, as four."""
+    """A step as one compiled program or, where it is large, as several, those of gradients for one replica at a time.
+
+    A replica's numbers then stay in a core's cache: with GRUs (MPE, five seeds, one ARM core) an iteration took 1.96 s
+    per seed, and 2.20 s with one program for all. Small steps are faster as one: HalfCheetah's update took 6.3, not
+    8.5 s.
+    """
+
+    LARGE = 4096
+    """Samples of a replica's minibatch, of all agents. HalfCheetah has 600, MPE 6,400, 3s5z 25,600."""
 
     def __init__(self, stepper: Stepper) -> None:
         self._slice_units, self._parts = stepper.slice_units, CompiledParts(stepper)
         self._whole = compiled(stepper.step)
+        self._replicas = [slice(i, i + 1) for i in range(len(stepper.state.running))]
+        self._parameters = [_stepper_of(stepper, replica).parameters for replica in self._replicas]
+        self._one = copy.copy(stepper)
+        self._parts_of_one = CompiledParts(self._one)
 
     def begin(self, turn: TurnData, variant: StepVariant) -> Step:
+        turns = [_turn_of(turn, replica) for replica in self._replicas]
+
         def step(rows: Tensor) -> StepStatistics:
-            if self._slice_units(rows) < rows.shape[2]:
-                return take_step(self._parts, turn, variant, rows)
-            statistics: StepStatistics = self._whole(turn, variant, rows)
+            statistics: StepStatistics
+            if rows[0].numel() < self.LARGE and self._slice_units(rows) >= rows.shape[2]:
+                statistics = self._whole(turn, variant, rows)
+                return statistics
+            weights = self._parts.loss_weights(turn, variant, rows)
+            actors, critics = [], []
+            for replica, parameters, its_turn in zip(self._replicas, self._parameters, turns, strict=True):
+                self._one.parameters = parameters  # an input of the programs
+                given = (self._parts_of_one, its_turn, variant, _rows_of(weights, replica), rows[replica])
+                actors.append(actor_sums(*given))
+                critics.append(critic_sums(*given))
+            statistics = self._parts.apply(_joined(actors), _joined(critics), turn.members, variant)
             return statistics
 
         return step
