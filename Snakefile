@@ -48,6 +48,7 @@ if dry_run():
 onstart:
     stop_unless_pulled()
     watch_jobs()
+    look_for_jobs_when_one_ends()
 
 
 onerror:
