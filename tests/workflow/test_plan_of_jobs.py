@@ -170,3 +170,12 @@ def test_the_slurm_profile_cannot_wait_for_ever() -> None:
     assert profile["slurm-init-seconds-before-status-checks"] * 3 < 120
     # A job that asks for no memory gets the whole node.
     assert any(str(entry).startswith("mem_mb=") for entry in profile["default-resources"])
+
+
+@pytest.mark.workflow
+def test_snakemake_looks_for_jobs_when_one_ends_and_at_no_other_time(checkout: Checkout) -> None:
+    """Left alone it also looks once a second, for every job that has ended: here while the second cell waits."""
+    cells = [f"results/paper/cells/smac/3s5z/full/{name}.json" for name in ("fp3o", "happo")]
+    said = checkout.snakemake(*cells, "--cores", "1", "--verbose", FAKE_SECONDS="0.25").stdout
+    assert said.count("Finished jobid") == 4
+    assert said.count("Ready jobs: ") <= 4
