@@ -48,6 +48,7 @@ if dry_run():
 onstart:
     stop_unless_pulled()
     watch_jobs()
+    stop_jobs_with_us()
     look_for_jobs_when_one_ends()
 
 

@@ -23,11 +23,11 @@ def draw(request: Request) -> None:
     run = {row: cells for row, cells in places.items() if sum(bool(cell.runs) for cell in cells) > 1}
     drawn = list((run or dict(list(places.items())[:1])).items())
     lines = [[bool(run)] * len(drawn[start : start + ACROSS]) for start in range(0, len(drawn), ACROSS)]
-    figure, grid = panels(lines)
+    figure, grid = panels(lines, title_lines=2)
     flat = [panel for line in grid for panel in line]
     rows: list[tuple[str, ...]] = []
     for panel, (row, cells) in zip(flat, drawn, strict=True):
-        panel.set_title(row_title(row))
+        panel.set_title(row_title(row).replace(", ", "\n"))
         by_algorithm: dict[str, list[tuple[int, CellRuns]]] = {}
         for cell in cells:
             if cell.runs:

@@ -523,8 +523,9 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     def save(message: str, suites: Sequence[str], compress: Sequence[str]) -> store.Outcome:
         return store.Outcome([f"saved {message} of {' and '.join(suites)}, smaller: {' '.join(compress)}"], [])
 
-    def pull(cells: Sequence[str], suites: Sequence[str]) -> store.Outcome:
-        return store.Outcome([f"pulled {' and '.join(cells)} of {' and '.join(suites)}"], ["an object is damaged"])
+    def pull(cells: Sequence[str], suites: Sequence[str], checkpoints: bool) -> store.Outcome:
+        about = f"{' and '.join(cells)} of {' and '.join(suites)}{', checkpoints too' * checkpoints}"
+        return store.Outcome([f"pulled {about}"], ["an object is damaged"])
 
     monkeypatch.setattr(prune_module, "prune", prune)
     monkeypatch.setattr(saving, "save", save)
@@ -534,14 +535,16 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert call("prune", "--delete", "--kept") == 0
     assert call("save", "-m", "all of it", "--compress", "mpe/*", "smac") == 0
     assert call("pull", "smac", "mpe/*", "--suite", "preview") == 1
+    assert call("pull", "--checkpoints", "smac", "--suite", "preview") == 1
     assert asked == [("quick", False, False), ("paper", True, False), ("paper", True, True)]
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [
         *("nothing to prune", "an old run", "an old run"),
         f"saved all of it of {' and '.join(store.TRACKED)}, smaller: mpe/* smac",
         "pulled smac and mpe/* of preview",
+        "pulled smac of preview, checkpoints too",
     ]
-    assert shown.err == "fp3o: an object is damaged\n"
+    assert shown.err == "fp3o: an object is damaged\n" * 2
 
 
 @pytest.mark.parametrize("folder", [".", "docs"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from benchmarks.speed import peers
+
+STEPS_PER_S = re.compile(r"([\d,]+) steps/s")
 
 
 def test_interpreters_are_named_from_here(
@@ -64,8 +67,20 @@ def test_the_page_on_speed_has_what_was_printed() -> None:
     assert f"**Behind on a CPU with GRUs**, by {least:.1f} to {most:.1f}." in page
     one, five = (behind("cuda", "mpe-mlp", seeds) for seeds in (1, 5))
     assert f"**Behind on a GPU with MLPs**, by {one:.1f} and {five:.1f}:" in page
+    rollout = {
+        row["row"]: row.get("rollout_ms_per_seed")
+        for row in rows
+        if (row["device"], row["seeds"], row["who"]) == ("cuda", 5, "fp3o")
+    }
+    mine, theirs = ms["cuda", "mpe-mlp", 5, "fp3o"], ms["cuda", "mpe-mlp", 5, "JaxMARL"]
+    assert f"the rollout is {rollout['mpe-mlp']:.1f} of {mine:.1f} ms" in page
+    assert f"would still leave us {(mine - rollout['mpe-mlp']) / theirs:.1f} times behind" in page
+    assert f"**Behind in a battle with five seeds on a GPU**, by {behind('cuda', 'battle', 5):.1f}; our" in page
+    assert f"takes {rollout['battle']:.0f} of {ms['cuda', 'battle', 5, 'fp3o']:.0f} ms" in page
     five, one, battle = (1 / behind("cuda", *which) for which in (("mpe-gru", 5), ("mpe-gru", 1), ("battle", 1)))
-    assert f"**Ahead on a GPU with GRUs**, by {five:.1f} and {one:.1f} (MPE) and {battle:.1f} (battle, one seed" in page
+    assert (
+        f"**Ahead on a GPU with GRUs**, by {five:.1f} and {one:.1f} (MPE) and {battle:.1f} (battle, one seed)" in page
+    )
     assert all(behind("cpu", "mpe-mlp", seeds, "fp3o, plain") < 1 for seeds in (1, 5))  # "With MLPs … it is ahead"
     whole = [937 * 5 * ms["cuda", "mpe-mlp", 5, who] / 1000 for who in ("fp3o", "JaxMARL")]
     assert f"take {whole[0]:.0f} s with ours and {whole[1]:.0f} s with theirs" in page
@@ -85,3 +100,16 @@ def test_the_page_on_speed_has_what_threads_gave(monkeypatch: pytest.MonkeyPatch
     readme = " ".join((docs.parent / "README.md").read_text().split())
     small, large = (minutes[name, "aarch64", 2] / 5 for name in ("3m", "simple-reference"))
     assert f"a seed of SMAC's 3m takes {small:.0f} minutes on two ARM cores, one of MPE {large:.0f}" in readme
+
+
+def test_the_page_on_speed_has_what_snakemake_gave() -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    lines = (docs / "evidence" / "snakemake-3s5z.txt").read_text().splitlines()
+    rates = {line.split()[0]: int(found[1].replace(",", "")) for line in lines if (found := STEPS_PER_S.search(line))}
+    ours = sorted(rate for cell, rate in rates.items() if cell.endswith("/fp3o"))
+    hand = [json.loads(line) for line in (docs / "evidence" / "h200.jsonl").read_text().splitlines()]
+    twelve = next(row for row in hand if row.get("cell") == "smac/3s5z/full/fp3o" and row.get("cells") == 12)
+    page = " ".join((docs / "speed.md").read_text().split())
+    assert len(rates) == 13
+    assert f"FP3O's ran at {ours[0]:,} and {ours[1]:,} steps/s, all together at {sum(rates.values()):,};" in page
+    assert f"twelve by hand at {twelve['steps_per_second_and_seed']['all together']:,} (all FP3O" in page

@@ -107,7 +107,7 @@ def ours(work: Work, seeds: int, device: Device, plain: bool) -> dict[str, float
     per_iteration = work.environments * work.steps
     total = (1 + WARM_UP + repeats * iterations) * per_iteration
     settings = work.settings | {"total_steps": total} | ({"value_normalisation": False} if plain else {})
-    path: Form = "eager" if device == "cpu" and work.recurrent else "compiled"  # as `auto` chooses in long runs
+    path: Form = "compiled"  # as `auto` chooses in long runs
     normalised = mock.patch("fp3o.networks.trunk.standardised", lambda x: x) if plain else nullcontext()
     before = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, normalised:

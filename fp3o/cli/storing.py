@@ -31,7 +31,8 @@ def save(
 ) -> int:
     """Put finished runs into DVC and its store, and stage the rest in git; removes nothing.
 
-    New runs are saved compressed; which checkpoints are kept is said in the suite's file (docs/workflow.md).
+    New runs are saved compressed; which checkpoints are kept is said in the suite's file (docs/workflow.md). If DVC has
+    a remote `checkpoints`, the others go there.
     """
     from fp3o.workflow import saving
 
@@ -43,12 +44,15 @@ def pull(
     cells: Cells = (),
     *,
     suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: all under DVC.")] = "",
+    checkpoints: Annotated[
+        bool, arg(help="Also the checkpoints that are in DVC's remote `checkpoints` (docs/workflow.md).")
+    ] = False,
 ) -> int:
     """Fetch saved runs that are not here, verified byte by byte; never touches an existing file."""
     from fp3o.workflow import pulling
 
     config.repository()
-    return report(pulling.pull(cells, under_dvc(suite)))
+    return report(pulling.pull(cells, under_dvc(suite), checkpoints))
 
 
 def merge(
@@ -97,7 +101,9 @@ def pack(
     cells: Cells = (),
     *,
     suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: all but users' own.")] = "",
-    states: Annotated[bool, arg(help="Also the resume states of interrupted runs.")] = False,
+    states: Annotated[
+        bool, arg(help="Also the states of stopped runs, and the last saved ones of runs in training.")
+    ] = False,
     saved: Annotated[bool, arg(help="Also runs that are saved in DVC, which every clone can pull.")] = False,
     small: Annotated[bool, arg(help="As the suite saves them: CSV files compressed, few checkpoints.")] = False,
 ) -> int:

@@ -34,9 +34,10 @@ ActsOn = Literal["cpu", "cuda", "cuda-compiled"]
 ACTING = "FP3O_ACTING"
 """Environment variable for measurements: auto (see `place_to_act`) or one of `ActsOn`."""
 
-# Compiling a step takes one minute on a core. Not done on a CPU for networks with GRUs: they spend their time in matrix
-# products and in an operator of their own (fp3o/networks/recurrent.py), and were no faster compiled.
+# Compiling a step takes one minute on a core. With GRUs a CPU spends its time in matrix products and in an operator of
+# its own (fp3o/networks/recurrent.py): compiling wins 7 to 13 % on one thread (ARM), less than further threads win.
 SAMPLES_THAT_REPAY_COMPILING = 2_000_000
+SAMPLES_THAT_REPAY_IT_WITH_GRUS = 20_000_000
 # The first version of torch known to compile right programs for CPUs: those of 2.11 moved parameters of heads wrongly,
 # on ARM and on x86-64. Where they are asked for all the same, wrong ones are refused (`check_against_eager.py`).
 SOUND_ON_CPUS = "2.13"
@@ -131,8 +132,10 @@ def choose(plan: Plan, compute: Compute) -> Execution:
         mode, reason = "eager", f"passes over {samples:,} samples do not repay compiling"
     elif path == "auto" and on == "cpu" and torch.__version__ < SOUND_ON_CPUS:  # compared as versions
         mode, reason = "eager", f"torch before {SOUND_ON_CPUS} compiles some steps wrongly for CPUs"
-    elif path == "auto" and on == "cpu" and settings.recurrent:
-        mode, reason = "eager", "with GRUs a CPU gains nothing by compiling"
+    elif path == "auto" and on == "cpu" and settings.recurrent and (compute.threads or processors()) > 1:
+        mode, reason = "eager", "with GRUs a CPU gains more by threads than by compiling"
+    elif path == "auto" and on == "cpu" and settings.recurrent and samples < SAMPLES_THAT_REPAY_IT_WITH_GRUS:
+        mode, reason = "eager", f"passes over {samples:,} samples do not repay compiling with GRUs on a CPU"
     else:
         mode = "graph" if on == "cuda" else "compiled"
         reason = "asked for" if path == "compiled" else f"passes over {samples:,} samples repay compiling"

@@ -84,8 +84,11 @@ def _on_numbers(card: Card) -> str:
         return f"{text}; none of these is compared with a published number."
     counts: Counter[str] = Counter(card["verdicts"])
     differ = sum(number for verdict, number in counts.items() if verdict.startswith("differs"))
+    smac = sum(number for verdict, number in card["verdicts_by_domain"].get("smac", {}).items() if verdict != "not run")
+    embedded = any("embedded engine" in name for name in card["engines"].get("smac", ()))
+    other = f" ({smac} of them of the real StarCraft II beside our battle engine)" if smac and embedded else ""
     return (
-        f"{text}; of {card['compared_cells']} published numbers compared, {differ} differ, {counts['undecided']} are "
-        f"undecided and {counts['consistent']} consistent, and {card['published_inside_our_prediction_interval']} lie "
-        "where a repetition of ours would fall."
+        f"{text}; of {card['compared_cells']} published numbers compared{other}, {differ} differ, "
+        f"{counts['undecided']} are undecided and {counts['consistent']} consistent, and "
+        f"{card['published_inside_our_prediction_interval']} lie where a repetition of ours would fall."
     )

@@ -12,7 +12,8 @@ import lzma
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from fp3o.runs import records
+from fp3o.runs import checkpoint_list, records
+from fp3o.runs.layout import RunId
 
 
 def lacks_checkpoint(folder: Path) -> bool:
@@ -49,9 +50,13 @@ def _compressed(content: bytes) -> bytes:
 def without_checkpoint(folder: Path, cell: str, seed: int) -> str:
     """Why such a run cannot be played, the first other seed here that can, and how to make it playable."""
     above = folder.absolute().parents[5:7]  # results/<suite>/runs
-    suite = f" --suite {above[1].name}" if len(above) == 2 and above[0].name == "runs" else ""
+    root = above[1] if len(above) == 2 and above[0].name == "runs" else None
+    suite = f" --suite {root.name}" if root else ""
     command = f"fp3o train {cell}{suite} --seeds {seed} --replace"
     others = folder.absolute().parent.glob(f"seed-*/{records.CHECKPOINT}")
     seeds = [name for path in others if (name := path.parent.name.removeprefix("seed-")).isdecimal()]
     played = f" (seed {min(seeds, key=int)} has one)" if seeds else ""
-    return f"{folder} was saved without its checkpoint{played}; `{command}` trains it again"
+    file = f"{RunId.at(folder).path}/{records.CHECKPOINT}"
+    listed = root is not None and any(entry.file == file for entry in checkpoint_list.read(root).values())
+    fetched = f"`fp3o pull --checkpoints {cell}{suite}` fetches it, " if listed else ""
+    return f"{folder} was saved without its checkpoint{played}; {fetched}`{command}` trains it again"

@@ -1,4 +1,4 @@
-"""Stopping a run by Ctrl-C, SIGTERM or SIGHUP without losing work."""
+"""Stopping a run by a signal without losing work."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import signal
 import threading
 from types import FrameType
 from typing import Any, Self
+
+ASKED = signal.SIGUSR1
+"""Sent to the jobs of a sweep that is stopped (fp3o/workflow/stopping.py). Ctrl-C may have reached them already, and a
+second of the other signals would stop them at once: this one never does."""
 
 
 class Interrupted(Exception):
@@ -31,17 +35,20 @@ class StoppedEarly(KeyboardInterrupt):
 
 
 def stopping_signals() -> list[signal.Signals]:
-    """Ctrl-C, SIGTERM, and SIGHUP, which a closed terminal sends, unless it is ignored (nohup)."""
+    """Ctrl-C, SIGTERM; SIGHUP, which a closed terminal sends, unless it is ignored (nohup); `ASKED`, unless a program
+    that calls us uses it for something else."""
     hung_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
-    return [signal.SIGINT, signal.SIGTERM, *hung_up]
+    asked = signal.getsignal(ASKED)
+    ours = asked is signal.SIG_DFL or isinstance(getattr(asked, "__self__", None), Interrupt)
+    return [signal.SIGINT, signal.SIGTERM, *hung_up, *([ASKED] if ours else [])]
 
 
 class Interrupt:
     """Handles the `stopping_signals` while it is entered as a context.
 
     Before `hold` a signal raises `StoppedEarly` at once. After it, the first signal prints a line and sets a flag that
-    the training loop polls between iterations (`bool(interrupt)`); a second one raises `StoppedEarly`. In a thread that
-    is not the main one, which gets no signals, it does nothing.
+    the training loop polls between iterations (`bool(interrupt)`); a second one raises `StoppedEarly`, unless it is
+    `ASKED`. In a thread that is not the main one, which gets no signals, it does nothing.
     """
 
     def __init__(self, early: str = "stopped while starting; nothing was lost, the same command begins again") -> None:
@@ -76,13 +83,17 @@ class Interrupt:
             self._restore()
             raise StoppedEarly(number, self._early)
         if self.signal_number is not None:
+            if number == ASKED:
+                return
             self._restore()
             raise StoppedEarly(number, "stopped at once; the same command goes on from the last saved state")
         self.signal_number = number
         # Not print: the handler may have interrupted one.
-        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        names = {signal.SIGINT: "Ctrl-C", ASKED: "the sweep stops"}
+        name = names.get(signal.Signals(number), signal.Signals(number).name)
+        again = "" if number == ASKED else "; again to stop at once"
         with contextlib.suppress(OSError):
-            os.write(2, f"fp3o: {name}: saving after this iteration; again to stop at once\n".encode())
+            os.write(2, f"fp3o: {name}: saving after this iteration{again}\n".encode())
 
     def _restore(self) -> None:
         for number, handler in self._previous.items():

@@ -35,6 +35,8 @@ from fp3o.runs.records import RUN
 
 LOCK = Path("dvc.lock")
 STORE = Path("artifacts")
+CHECKPOINTS = "checkpoints"
+"""The name of DVC's remote, if the user has set one up, for the checkpoints that a suite's rules do not save."""
 
 PAPER = "paper"
 TRACKED = {
@@ -83,6 +85,16 @@ class Setup(NamedTuple):
     remote: str
     url: str
     cache: Path
+    checkpoints_url: str = ""
+    """Of the remote `checkpoints`; "" if there is none."""
+
+    @property
+    def checkpoints(self) -> Setup | None:
+        """The same for checkpoints that are not saved with their runs; None where no remote for them is set up."""
+        there = self._replace(remote=CHECKPOINTS, url=self.checkpoints_url)
+        if there.url and there.in_git:
+            raise UserError(f"DVC's remote {CHECKPOINTS} is {STORE}/, which is part of git: let it name another folder")
+        return there if there.url else None
 
     @property
     def in_git(self) -> bool:
@@ -108,8 +120,8 @@ def setup() -> Setup:
             for key, value in parser[section].items():
                 values[section.strip("'"), key] = value.strip("\"'")
     remote = values.get(("core", "remote"), "")
-    url = values.get((f'remote "{remote}"', "url"), "")
-    return Setup(remote, url, Path(".dvc") / values.get(("cache", "dir"), "cache"))
+    url, checkpoints = (values.get((f'remote "{name}"', "url"), "") for name in (remote, CHECKPOINTS))
+    return Setup(remote, url, Path(".dvc") / values.get(("cache", "dir"), "cache"), checkpoints)
 
 
 class Remote:
@@ -140,9 +152,12 @@ class Remote:
         """Copy objects from the cache."""
         self._copy(self._cache, self._remote, sorted(names))
 
-    def fetch(self, names: Collection[str]) -> None:
-        """Copy those objects that the remote has to the cache. They are checked where they are read."""
-        self._copy(self._remote, self._cache, sorted(set(names) - self.lacks(names)))
+    def fetch(self, names: Collection[str]) -> set[str]:
+        """Copy those objects that the remote has to the cache, and return the others. Read them through `find`, which
+        checks them."""
+        lacking = self.lacks(names)
+        self._copy(self._remote, self._cache, sorted(set(names) - lacking))
+        return lacking
 
     def _copy(self, source: Any, target: Any, names: list[str]) -> None:
         with self._one_line():

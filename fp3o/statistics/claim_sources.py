@@ -10,10 +10,10 @@ from fp3o.runs import layout, records
 
 
 class Sources(NamedTuple):
-    """A task is taken from the first suite that has a run of it: engines never share a comparison."""
+    """A task is taken from the suite that has most runs of it: engines never share a comparison."""
 
     also: tuple[str, ...] = ()
-    """Suites at the full budget, for tasks that the suite has no run of."""
+    """Suites at the full budget, for tasks that they have more runs of."""
     tenth: tuple[str, ...] = ()
     """Suites at a tenth of the budget."""
     variants: tuple[str, ...] = ()

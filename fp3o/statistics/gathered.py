@@ -30,7 +30,7 @@ def _named(data: SuiteRuns, key: str) -> list[SuiteRuns]:
 
 
 def whole(data: SuiteRuns) -> SuiteRuns:
-    """The suite's runs, and those of other suites at the full budget on tasks that it has no run of."""
+    """The suite's runs, and those of other suites at the full budget on tasks that they have more runs of."""
     return _joined(data, at_full_budget(data), lambda source, cell: source.cells[cell])
 
 
@@ -42,15 +42,13 @@ def at_full_budget(data: SuiteRuns) -> list[SuiteRuns]:
 def tenth(data: SuiteRuns, other_engine: bool = False) -> SuiteRuns | None:
     """The same cells at a tenth of the budget; None where the suite names no such suites.
 
-    other_engine: a task that several suites have is taken from the last of them instead.
+    other_engine: a task that several suites have is taken from the one with fewest runs instead.
     """
     suites = _named(data, "tenth")
     if not suites:
         return None
     full = at_full_budget(data)
-
-    ordered = list(reversed(suites)) if other_engine else suites
-    return _joined(suites[0], ordered, lambda source, cell: _own_or_derived(source, full, cell))
+    return _joined(suites[0], suites, lambda source, cell: _own_or_derived(source, full, cell), fewest=other_engine)
 
 
 def variants(data: SuiteRuns) -> dict[str, SuiteRuns]:
@@ -81,20 +79,26 @@ def derived_cells(data: SuiteRuns) -> dict[str, dict[str, str]]:
     full = at_full_budget(data)
     found = {}
     for source in _named(data, "tenth"):
-        missing = [cell for cell in source.cells if not source.has_runs(f"{cell}/")]
+        missing = [cell for cell in source.cells if not source.count_runs(f"{cell}/")]
         cells = {cell: _own_or_derived(source, full, cell).derived for cell in missing}
         found[source.suite.name] = {cell: origin for cell, origin in cells.items() if origin}
     return found
 
 
-def _joined(first: SuiteRuns, suites: Sequence[SuiteRuns], take: Callable[[SuiteRuns, str], CellRuns]) -> SuiteRuns:
-    """The cells of the first suite; each task is taken from the first of `suites` that has a run of it."""
+def _joined(
+    first: SuiteRuns, suites: Sequence[SuiteRuns], take: Callable[[SuiteRuns, str], CellRuns], fewest: bool = False
+) -> SuiteRuns:
+    """The cells of the first suite; each task is taken from the one of `suites` that has most runs of it.
+
+    Of equals it is the first: a new engine replaces an old one when it has been run as much. fewest: the other way
+    round, among those that have a run.
+    """
 
     def find(cell: str) -> CellRuns:
         known = [suite for suite in suites if cell in suite.cells]
         task = "/".join(Cell.of(cell).row[:2]) + "/"
-        source = next((suite for suite in known if suite.has_runs(task)), known[0])
-        return take(source, cell)
+        ranked = sorted(filter(lambda suite: suite.count_runs(task), known), key=lambda suite: -suite.count_runs(task))
+        return take((ranked or known)[-1 if fewest else 0], cell)
 
     return first.seen(find)[0]
 

@@ -50,7 +50,7 @@ class SuiteRuns:
             plan.cell.id: Planned(plan.cell.id, plan.digest, seeds, bool(departures(plan.deviations)))
             for plan, seeds in suite.runs()
         }
-        self._started: dict[str, bool] = {}
+        self._counts: dict[str, int] = {}
         self.cells: Mapping[str, CellRuns] = Cells(
             self._planned, lambda cell: collect(self.root, [self._planned[cell]])[0]
         )
@@ -63,13 +63,13 @@ class SuiteRuns:
         other.choices = choices or self.choices
         return other, cells
 
-    def has_runs(self, start: str) -> bool:
-        """Whether any cell whose id starts so has a run. Asks for files, and reads none."""
-        if start not in self._started:
+    def count_runs(self, start: str) -> int:
+        """How many runs there are of cells whose id starts so. Asks for files, and reads none."""
+        if start not in self._counts:
             cells = (plan for plan in self._planned.values() if f"{plan.cell}/".startswith(start))
             ids = (layout.RunId(plan.cell, plan.digest, seed) for plan in cells for seed in plan.seeds)
-            self._started[start] = any((self.root / run.path / records.RUN).is_file() for run in ids)
-        return self._started[start]
+            self._counts[start] = sum((self.root / run.path / records.RUN).is_file() for run in ids)
+        return self._counts[start]
 
     def of(self, artefact: config.Artefact) -> list[CellRuns]:
         """The cells of an artefact, in its order."""

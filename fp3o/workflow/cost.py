@@ -23,6 +23,7 @@ from fp3o import config
 from fp3o.errors import UserError, as_command
 from fp3o.runs import layout, records
 from fp3o.runs.atomic import write_atomically
+from fp3o.runs.interrupt import Interrupt
 from fp3o.workflow.blocks import check_digest
 from fp3o.workflow.manifest import write_json
 
@@ -86,7 +87,8 @@ def _train(
         command += ["--import", str(plugin)]
     for key, value in values.items():
         command += ["--set", f"{key}={value}"]
-    subprocess.run(command, check=True)
+    with Interrupt("stopped"):  # By whatever signal: the run ends with us.
+        subprocess.run(command, check=True)
     from fp3o.statistics.suites import read_csv  # SciPy takes a second, see `table`
 
     rows = read_csv(timings)

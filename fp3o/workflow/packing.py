@@ -7,6 +7,7 @@ place, verified there and renamed into it: whoever kills this leaves the folder 
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -42,7 +43,8 @@ RUN_NAMES = [
 def pack(
     out: Path, suites: Sequence[config.Suite], patterns: Sequence[str], states: bool, saved: bool, small: bool = False
 ) -> Outcome:
-    """Write the finished runs of suites that fit a pattern (none: all), and with `states` those that can go on.
+    """Write the finished runs of suites that fit a pattern (none: all), and with `states` those that can go on: stopped
+    ones, and running ones as they were last saved.
 
     saved: also runs that are saved in DVC, which every clone can pull. small: as the suite saves them, CSV files
     compressed and without the checkpoints that it does not keep. Damaged runs are named and left out.
@@ -52,13 +54,14 @@ def pack(
     problems: list[str] = []
     with contextlib.ExitStack() as locks:
         for suite in suites:
+            staged = Path(locks.enter_context(tempfile.TemporaryDirectory()))
+            # States first: what finishes meanwhile is then found as a run.
+            resumable = _states(suite, patterns, locks, staged, lines) if states else {}
             runs = _finished(suite, patterns, saved, lines, problems)
             if small:
-                staged = Path(locks.enter_context(tempfile.TemporaryDirectory()))
                 runs = {run: _as_saved(suite, run, folder, staged / run.path) for run, (folder, _) in runs.items()}
             found |= {Item(suite.name, f"{RUNS}/{run.path}"): files for run, files in runs.items()}
-            if states:
-                found |= _states(suite, patterns, locks, lines)
+            found |= resumable
         if not found:
             raise UserError("; ".join(["nothing to pack", *lines, *problems]))
         size = packs.write(out, found)
@@ -108,25 +111,66 @@ def _as_saved(suite: config.Suite, run: RunId, folder: Path, staged: Path) -> tu
 
 
 def _states(
-    suite: config.Suite, patterns: Sequence[str], locks: contextlib.ExitStack, lines: list[str]
+    suite: config.Suite, patterns: Sequence[str], locks: contextlib.ExitStack, staged: Path, lines: list[str]
 ) -> dict[Item, tuple[Path, list[str]]]:
-    """The resume states to pack; their seeds stay locked until the pack is written."""
+    """The resume states to pack. Seeds of stopped runs stay locked until the pack is written; of runs in training the
+    files are copied to `staged`."""
     scratch = layout.suite_root(suite.name) / STATES
     found: dict[Item, tuple[Path, list[str]]] = {}
-    for path in sorted(scratch.glob(f"*/*/*/*/*/seeds-*/{RESUME}")):
-        block = path.parent
+    # Not Path.glob: in Python 3.11 it fails where a run that ends removes a folder.
+    for name in sorted(glob.glob(f"*/*/*/*/*/seeds-*/{RESUME}", root_dir=scratch)):
+        block = (scratch / name).parent
         item = Item(suite.name, f"{STATES}/{block.relative_to(scratch).as_posix()}")
         seeds = _seeds(item)
         fits = not patterns or any(store.fits(f"{item.cell}/{item.digest}", each, suite.name) for each in patterns)
         if fits and not suite.why_not_planned(item.cell, item.digest, seeds):
+            names = [RESUME, *(log for seed in seeds for log in _logs(seed))]
             try:
                 locks.enter_context(locked(block.parent, item.cell, seeds))
-            except UserError as error:
-                lines.append(f"left out: {error}")
-                continue
-            logs = [f"seed-{seed}/{name}" for seed in seeds for name in (records.ITERATIONS, records.EVALUATIONS)]
-            found[item] = block, [RESUME, *(name for name in logs if (block / name).is_file())]
+            except UserError:
+                place = staged / item.folder
+                if _copy_running(suite, block, item, place, lines):
+                    found[item] = place, names
+            else:
+                if (block / RESUME).is_file():  # Otherwise it has finished since.
+                    found[item] = block, [each for each in names if (block / each).is_file()]
     return found
+
+
+def _copy_running(suite: config.Suite, block: Path, item: Item, place: Path, lines: list[str]) -> bool:
+    """Copy the last saved state of a run in training; adds a line about it. False: it cannot be had.
+
+    The state is replaced atomically, and only after the rows up to it were forced to disk. So rows that are read after
+    the state was read hold all of these, and perhaps more, the last one torn: they are cut off here, as at a resume.
+    """
+    seeds = _seeds(item)
+    about = f"{item.cell} seeds {config.seeds_text(seeds)}"
+    try:
+        make_folder(place)
+        (place / RESUME).write_bytes((block / RESUME).read_bytes())
+        metadata = _state(place, item)
+        for seed in seeds:
+            make_folder(place / f"seed-{seed}")
+            for name, offset in zip(_logs(seed), metadata["offsets"][str(seed)], strict=True):
+                with (block / name).open("rb") as log:
+                    (place / name).write_bytes(log.read(offset))
+        _check_logs(place, seeds, metadata)
+    except FileNotFoundError:
+        lines.append(f"no state of {about}: it has finished, or was started afresh, meanwhile")
+        return False
+    except UserError as error:
+        lines.append(f"no state of {about}, which is in training: {error}")
+        return False
+    plan, _ = suite.run(item.cell)
+    steps = plan.settings.rollout_length * plan.settings.rollout_threads
+    done, total = metadata["iteration"] * steps, plan.iterations * steps
+    lines.append(f"{about} is still in training: its last saved state, after {done:,} of {total:,} steps")
+    return True
+
+
+def _logs(seed: int) -> tuple[str, str]:
+    """The CSV files of a seed that a state continues, in the state's order."""
+    return f"seed-{seed}/{records.ITERATIONS}", f"seed-{seed}/{records.EVALUATIONS}"
 
 
 def _seeds(state: Item) -> tuple[int, ...]:
@@ -271,23 +315,27 @@ def _take_state(source: Pack, item: Item, taken: _Taken) -> None:
             if (block / RESUME).read_bytes() != source.content(item, RESUME):
                 raise UserError(f"{item}: another state of these seeds is here; finish them, or delete it")
             return
-        _place(source, item, block, lambda staged: _check_state(staged, item, seeds))
+        _place(source, item, block, lambda staged: _check_logs(staged, seeds, _state(staged, item)))
     taken.states.append(f"{item.cell} seeds {config.seeds_text(seeds)}")
 
 
-def _check_state(staged: Path, item: Item, seeds: Sequence[int]) -> None:
-    """UserError unless training could go on from this state: its own checksums, and those of its CSV files."""
+def _state(folder: Path, item: Item) -> dict[str, Any]:
+    """What a state says of itself; UserError if it is damaged or another's."""
     from fp3o.runs import checkpoint  # Imports torch, which finished runs do without.
 
-    _, metadata = checkpoint.load(staged / RESUME)
-    identity: dict[str, Any] = {"cell": item.cell, "digest": item.digest, "seeds": list(seeds)}
-    checkpoint.require(metadata, identity, staged / RESUME)
+    _, metadata = checkpoint.load(folder / RESUME)
+    identity: dict[str, Any] = {"cell": item.cell, "digest": item.digest, "seeds": list(_seeds(item))}
+    checkpoint.require(metadata, identity, folder / RESUME)
+    return metadata
+
+
+def _check_logs(folder: Path, seeds: Sequence[int], metadata: Mapping[str, Any]) -> None:
+    """UserError unless training could go on with these CSV files, each as far as the state knows it."""
     for seed in seeds:
-        names = (records.ITERATIONS, records.EVALUATIONS)
         for name, offset, checksum in zip(
-            names, metadata["offsets"][str(seed)], metadata["checksums"][str(seed)], strict=True
+            _logs(seed), metadata["offsets"][str(seed)], metadata["checksums"][str(seed)], strict=True
         ):
-            path = staged / f"seed-{seed}" / name
+            path = folder / name
             content = path.read_bytes()[:offset] if path.is_file() else b""
             if hashlib.sha256(content).hexdigest() != checksum:
                 raise UserError(f"{path} is not the file that the state continues")

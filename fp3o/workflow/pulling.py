@@ -1,27 +1,38 @@
-"""`fp3o pull`: saved runs that are not here out of DVC; a file that is here is never touched."""
+"""`fp3o pull`: saved runs that are not here out of DVC, and checkpoints out of the remote for them.
+
+A file that is here is never touched.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from fp3o.errors import UserError
 from fp3o.progress import track
-from fp3o.runs import records, store
+from fp3o.runs import checkpoint_list, layout, records, store
 from fp3o.runs.atomic import disk_errors
 from fp3o.runs.store import STORE, TRACKED, Listing, Outcome, Setup, by_run, fits, locked_listing, store_lock
 
 
-def pull(patterns: Sequence[str] = (), suites: Sequence[str] = tuple(TRACKED)) -> Outcome:
+def pull(patterns: Sequence[str] = (), suites: Sequence[str] = tuple(TRACKED), checkpoints: bool = False) -> Outcome:
     """Get the saved runs of these cells (default: all) that are not here, every file checked against dvc.lock.
 
     Never removes or replaces a file: a run with a file that differs from the saved one is left as it is. A run of which
-    an object is damaged is not written at all.
+    an object is damaged is not written at all. checkpoints: also those that are in the remote for checkpoints.
     """
     with store_lock():
         where = store.setup()
+        there = where.checkpoints if checkpoints else None
+        if checkpoints and there is None:
+            raise UserError(
+                "no remote for checkpoints is set up: `dvc remote add --local checkpoints URL`, where URL is a folder, "
+                "s3://… or https://… (docs/workflow.md)"
+            )
         listings = {suite: locked_listing(where, suite) for suite in suites}
         runs = _locked_runs(listings, patterns)
         absent: dict[Path, dict[str, str]] = {}
@@ -46,9 +57,47 @@ def pull(patterns: Sequence[str] = (), suites: Sequence[str] = tuple(TRACKED)) -
             store.put(where.cache, store.listing_of(listing), store.listing_bytes(listing))
             with disk_errors(store.runs_folder(suite)):
                 store.runs_folder(suite).mkdir(parents=True, exist_ok=True)
+        more = _bring_checkpoints(runs, suites, there) if there else Outcome([], [])
     lines = [f"{brought} runs brought, {len(runs) - len(absent) - len(different)} were here"]
     if different:
         lines.append(f"{len(different)} runs differ from the saved ones and were left as they are, e.g. {different[0]}")
+    return Outcome(lines + more.lines, problems + more.problems)
+
+
+def _bring_checkpoints(runs: Mapping[Path, Mapping[str, str]], suites: Iterable[str], there: Setup) -> Outcome:
+    """Get checkpoints of runs saved without out of the remote for them, each checked against the run's run.json."""
+    listed = {key: entry for suite in suites for key, entry in checkpoint_list.read(layout.suite_root(suite)).items()}
+    checksums: dict[Path, str] = {}
+    for folder, files in runs.items():
+        content = _content(folder / records.RUN)
+        if content and records.CHECKPOINT not in files and store.md5_of(content) == files[records.RUN]:
+            checksums[folder] = json.loads(content)["sha256"][records.CHECKPOINT]
+    absent = {folder: key for folder, key in checksums.items() if not (folder / records.CHECKPOINT).exists()}
+    known = {folder: listed[key] for folder, key in absent.items() if key in listed}
+    lacking = {entry.md5 for entry in known.values() if store.find(entry.md5, there) is None}
+    lost = store.Remote(there).fetch(lacking) if lacking else set()
+    problems = []
+    brought = 0
+    if named := [entry.file for entry in known.values() if entry.md5 in lost]:
+        # To DVC, a server that does not answer and a disk that is not mounted have no files.
+        problems.append(
+            f"{there.place} ({there.url}) cannot be reached, or lacks {len(named)} checkpoints, e.g. {named[0]}: "
+            "`fp3o save` where these runs are puts them back"
+        )
+    for folder, entry in track(known.items(), "bringing checkpoints", "checkpoints"):
+        if entry.md5 in lost:
+            continue
+        content = store.find(entry.md5, there)
+        if content is not None and hashlib.sha256(content).hexdigest() != entry.sha256:
+            path = folder.parents[6] / checkpoint_list.NAME
+            problems.append(f"{path} names another file as {entry.file}: `git checkout HEAD {path}` restores it")
+            continue
+        damaged = _bring(folder, {records.CHECKPOINT: entry.md5}, there)
+        problems += damaged
+        brought += not damaged
+    lines = [f"{brought} checkpoints brought, {len(checksums) - len(absent)} were here"]
+    if unlisted := [folder for folder in absent if folder not in known]:
+        lines.append(f"{len(unlisted)} checkpoints were never saved, e.g. of {unlisted[0]}")
     return Outcome(lines, problems)
 
 

@@ -11,15 +11,16 @@ import hashlib
 import json
 import math
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fp3o import config
-from fp3o.errors import UserError
+from fp3o.errors import UserError, more_said
 from fp3o.progress import track
-from fp3o.runs import compressed, layout, records, store
+from fp3o.runs import checkpoint_list, compressed, layout, records, store
 from fp3o.runs.atomic import disk_errors
+from fp3o.runs.checkpoint_list import Entry
 from fp3o.runs.layout import RunId
 from fp3o.runs.store import PAPER, STORE, TRACKED, Listing, Outcome, Setup, by_run, fits, locked_listing
 from fp3o.runs.verify import copies, read_verified
@@ -66,7 +67,7 @@ def save(message: str = "", suites: Sequence[str] = tuple(TRACKED), compress: Se
 def _save_suite(suite: config.Suite, where: Setup, compress: Sequence[str]) -> tuple[Listing, Outcome]:
     """Store the finished runs of a suite, write dvc.lock and its manifest; all saved files, and what was done."""
     locked = locked_listing(where, suite.name)
-    here, problems = _finished_here(suite, locked, where, compress)
+    here, left_out, problems = _finished_here(suite, locked, where, compress)
     present = {store.run_of(path) for path in here}
     wanted = {path: md5 for path, md5 in locked.items() if store.run_of(path) not in present} | here
     changed = [path for path in here if path.endswith(f"/{records.RUN}") and locked.get(path, here[path]) != here[path]]
@@ -81,22 +82,30 @@ def _save_suite(suite: config.Suite, where: Setup, compress: Sequence[str]) -> t
         lines += [f"replaced: {store.run_of(path)}, which was saved before as another run" for path in changed]
     about = "" if suite.name == PAPER else f"{suite.name}: "
     named = [f"not saved: {text}" for text in problems.values()]
+    if left_out and (there := where.checkpoints):
+        try:
+            lines.append(_save_checkpoints(suite.name, left_out, there))
+        except UserError as error:
+            named.append(f"{about}{len(left_out)} checkpoints were not saved, only their runs: {error}")
     return wanted, Outcome([f"{about}{line}" for line in lines], named)
 
 
 def _finished_here(
     suite: config.Suite, locked: Listing, where: Setup, compress: Sequence[str]
-) -> tuple[Listing, dict[str, str]]:
-    """The files of every finished run of this checkout, after copying them to the cache; and by run what is damaged.
+) -> tuple[Listing, list[Entry], dict[str, str]]:
+    """The files of every finished run of this checkout, after copying them to the cache; the checkpoints that are not
+    among them, if there is a remote for checkpoints; and by run what is damaged.
 
     locked: what is saved already; such a run stays as it was saved, to the byte (another library may compress
     otherwise), unless it fits one of the patterns of `compress` and has plain CSV files.
     """
     files: Listing = {}
+    left_out: list[Entry] = []
     problems: dict[str, str] = {}
     root = store.runs_folder(suite.name)
     known_runs = by_run(locked)
     doubles = copies(_documents(suite, locked, where))
+    wanted = where.checkpoints is not None
     for run in track(_runs_here(suite), "checking runs here", "runs"):
         folder = root / run
         known = known_runs.get(run, {})
@@ -108,6 +117,8 @@ def _finished_here(
             names = list(known) if is_saved else names_as_saved(suite, RunId.at(folder), contents)
             if any(fits(run, pattern, suite.name) for pattern in compress):
                 names = compressed.names(names, checkpoint=True)
+            if wanted and records.CHECKPOINT not in names and records.CHECKPOINT in contents:
+                left_out.append(Entry.of(f"{run}/{records.CHECKPOINT}", contents[records.CHECKPOINT]))
             unchanged = is_saved and names == list(known)
             if unchanged and all(store.find(md5, where) is not None for md5 in known.values()):
                 files |= {f"{run}/{name}": md5 for name, md5 in known.items()}
@@ -123,7 +134,7 @@ def _finished_here(
             md5 = store.md5_of(content)
             store.put(where.cache, md5, content)
             files[f"{run}/{name}"] = md5
-    return files, problems
+    return files, left_out, problems
 
 
 def _documents(suite: config.Suite, locked: Listing, where: Setup) -> dict[str, dict[str, Any]]:
@@ -179,26 +190,39 @@ def record(wanted: Mapping[str, str], where: Setup, suite: str = PAPER) -> None:
     """
     name = store.listing_of(wanted)
     store.put(where.cache, name, store.listing_bytes(wanted))
-    (_store_in_git if where.in_git else _push)({*wanted.values(), name}, wanted, where)
+    if where.in_git:
+        _store_in_git({*wanted.values(), name}, wanted, where)
+    else:
+        with more_said(after="; dvc.lock was not changed"):
+            _push({*wanted.values(), name}, wanted, where, lambda name: store.find(name, where))
     with store.file_lock(Path(".dvc/tmp/lock")):  # DVC's own: a running DVC command would write the old dvc.lock back.
         store.write_lock(wanted, where, suite)
     with disk_errors(store.runs_folder(suite)):
         store.runs_folder(suite).mkdir(parents=True, exist_ok=True)  # DVC misses a folder that holds nothing, too.
 
 
-def _push(names: set[str], wanted: Mapping[str, str], where: Setup) -> None:
+def _save_checkpoints(suite: str, left_out: Sequence[Entry], there: Setup) -> str:
+    """Put checkpoints that are not saved with their runs into the remote for them, then list them; a line to print."""
+    files = {entry.file: entry.md5 for entry in left_out}
+    paths = {entry.md5: store.runs_folder(suite) / entry.file for entry in left_out}
+    _push(set(paths), files, there, lambda name: store.intact(paths[name], name))
+    checkpoint_list.add(layout.suite_root(suite), left_out)
+    return f"{len(left_out)} checkpoints are in {there.place}"
+
+
+def _push(names: set[str], wanted: Mapping[str, str], where: Setup, find: Callable[[str], bytes | None]) -> None:
     """Push the objects that the remote lacks; UserError if one is not on this machine, or still lacking afterwards."""
     remote = store.Remote(where)
     lacking = remote.lacks(names)
-    here = {name: content for name in lacking if (content := store.find(name, where)) is not None}
-    for name, content in here.items():
-        store.put(where.cache, name, content)  # DVC pushes from its cache; shipped runs may be in artifacts/ only.
+    here = []
+    for name in lacking:
+        if (content := find(name)) is not None:
+            store.put(where.cache, name, content)  # DVC pushes from its cache; files may be elsewhere only.
+            here.append(name)
     remote.push(here)
     if absent := remote.lacks(lacking):
-        raise UserError(
-            f"{where.place} lacks {len(absent)} files, e.g. {_path_of(min(absent), wanted)}: "
-            "save again where these runs are; dvc.lock was not changed"
-        )
+        example = _path_of(min(absent), wanted)
+        raise UserError(f"{where.place} lacks {len(absent)} files, e.g. {example}: save again where these runs are")
 
 
 def _path_of(name: str, wanted: Mapping[str, str]) -> str:
@@ -260,7 +284,7 @@ def _stage_in_git(message: str, suites: Sequence[tuple[config.Suite, Listing]], 
         root = layout.suite_root(suite.name)
         if not wanted and suite.name != PAPER:
             continue  # Never saved: what lies there is its user's.
-        shown.append(manifest.manifest_path(suite.name))
+        shown += [manifest.manifest_path(suite.name), root / checkpoint_list.NAME]
         if away := guard.not_pulled(suite):
             about = "" if suite.name == PAPER else f" --config suite={suite.name}"
             notes.append(

@@ -12,7 +12,7 @@ from fp3o import config
 from fp3o.errors import UserError, first_of
 from fp3o.grouping import grouped
 from fp3o.progress import track
-from fp3o.runs import layout, store
+from fp3o.runs import checkpoint_list, layout, store
 from fp3o.runs.layout import RunId
 from fp3o.runs.verify import copies, read_verified
 from fp3o.workflow import guard, manifest
@@ -117,7 +117,8 @@ def damaged(suite: str) -> tuple[int, list[str]]:
 
 
 def not_stored(suite: str) -> list[str]:
-    """Saved files that artifacts/ or DVC's remote lacks: one line, if there are any."""
+    """Saved files that artifacts/ or DVC's remote lacks, and checkpoints that the remote for them lacks: one line each,
+    if there are any."""
     if not guard.in_dvc(suite):
         raise UserError(f"suite {suite} has no saved runs; --remote asks for those")
     where = store.setup()
@@ -128,8 +129,12 @@ def not_stored(suite: str) -> list[str]:
     else:
         absent = store.Remote(where).lacks(names)
     paths = sorted(path for path, md5 in files.items() if md5 in absent) or sorted(absent)
-    text = f"{where.place} lacks {len(absent)} of {len(names)} objects, e.g. {paths[0] if paths else ''}: `fp3o save`"
-    return [f"{text} where these runs are puts them back"] if absent else []
+    text = f"{where.place} lacks {len(absent)} of {len(names)} objects, e.g. {paths[0] if paths else ''}"
+    lines = [text] if absent else []
+    listed = {entry.md5: entry.file for entry in checkpoint_list.read(layout.suite_root(suite)).values()}
+    if listed and (there := where.checkpoints) and (lost := store.Remote(there).lacks(listed)):
+        lines.append(f"{there.place} lacks {len(lost)} of {len(listed)} checkpoints, e.g. {listed[min(lost)]}")
+    return [f"{line}: `fp3o save` where these runs are puts them back" for line in lines]
 
 
 def lines(cells: Iterable[CellStatus], everything: bool) -> list[str]:

@@ -332,6 +332,26 @@ def test_torch_that_compiles_wrongly_for_cpus_is_used_eagerly_there(monkeypatch:
         assert execution.choose(plan, Compute("cpu", "compiled")).mode == "compiled", "as asked"
 
 
+@pytest.mark.parametrize(
+    ("steps", "threads", "cores", "mode"),
+    [
+        (3_000_000, 1, 8, "compiled"),
+        (3_000_000, 2, 8, "eager"),
+        (3_000_000, 0, 8, "eager"),
+        (3_000_000, 0, 1, "compiled"),
+        (300_000, 1, 8, "eager"),
+    ],
+)
+def test_grus_are_compiled_for_one_thread_in_long_runs(
+    steps: int, threads: int, cores: int, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = resolve(Cell.parse(GRU), {"total_steps": steps})
+    monkeypatch.setattr(execution, "why_not_compiled", lambda: None)
+    monkeypatch.setattr(execution, "processors", lambda: cores)
+    monkeypatch.setattr(torch, "__version__", TorchVersion("2.13.0"))
+    assert execution.choose(plan, Compute("cpu", threads=threads)).mode == mode
+
+
 def test_a_run_goes_on_as_it_began_or_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = tiny_plan(MLP, 3)
     kept = train_interrupted(plan, tmp_path / "kept", (0,))

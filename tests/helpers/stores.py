@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import fake_trainer
@@ -10,7 +13,7 @@ import pytest
 from run_files import write_run
 
 from fp3o import config
-from fp3o.runs import layout, store
+from fp3o.runs import atomic, layout, store
 
 CELL = "smac/3s5z/full/fp3o"
 RUNS = 30
@@ -53,3 +56,32 @@ def dvc(*arguments: str, check: bool = True) -> str:
     done = subprocess.run(["dvc", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     assert not check or done.returncode == 0, done.stdout
     return f"{done.stdout}\nexit code {done.returncode}"
+
+
+def killed_at(step: int, work: Callable[[], object]) -> bool:
+    """Run in a child that kills itself before its step-th change of a file; whether it got that far."""
+    child = os.fork()
+    if child == 0:
+        count = 0
+
+        def counted(call: Callable[..., object]) -> Callable[..., object]:
+            def wrapper(*arguments: object, **options: object) -> object:
+                nonlocal count
+                count += 1
+                if count == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return call(*arguments, **options)
+
+            return wrapper
+
+        os.link = counted(os.link)  # type: ignore[assignment]
+        Path.replace = counted(Path.replace)  # type: ignore[method-assign, assignment]
+        Path.write_bytes = counted(Path.write_bytes)  # type: ignore[method-assign, assignment]
+        atomic.sync_folder = counted(atomic.sync_folder)  # type: ignore[assignment]
+        subprocess.run = counted(subprocess.run)  # type: ignore[assignment]
+        try:
+            work()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status)

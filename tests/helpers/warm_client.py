@@ -13,7 +13,7 @@ request = json.dumps({"arguments": arguments, "cwd": os.getcwd(), "environment":
 socket.send_fds(server, [len(request).to_bytes(8, "little")], [0, 1, 2])
 server.sendall(request)
 process = int.from_bytes(server.recv(4), "little")
-for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
     signal.signal(number, lambda number, _: os.kill(process, number))
 answer = server.recv(4)
 if not answer:

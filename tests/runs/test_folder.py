@@ -17,7 +17,7 @@ from fp3o.config import Cell, Plan, resolve
 from fp3o.errors import UserError
 from fp3o.runs import records
 from fp3o.runs.folder import RunFolder
-from fp3o.runs.interrupt import Interrupt, Interrupted, StoppedEarly
+from fp3o.runs.interrupt import ASKED, Interrupt, Interrupted, StoppedEarly
 from fp3o.runs.layout import scratch_directory
 
 FILES = (records.EVALUATIONS, records.ITERATIONS, records.FINAL, records.CHECKPOINT)
@@ -354,6 +354,32 @@ def test_the_second_signal_is_not_held_back() -> None:
         assert interrupt
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("in_a_terminal")
+def test_to_be_asked_by_a_sweep_stops_once(capfd: pytest.CaptureFixture[str]) -> None:
+    """Alone, and after Ctrl-C, which reached both; as in a command, whose handlers are there already."""
+    for first, code, said in ((ASKED, 138, "the sweep stops"), (signal.SIGINT, 130, "Ctrl-C")):
+        with Interrupt("stopped"), Interrupt() as interrupt:
+            interrupt.hold()
+            signal.raise_signal(first)
+            signal.raise_signal(ASKED)
+            with pytest.raises(Interrupted) as stopped:
+                interrupt.raise_if_set()
+        assert stopped.value.exit_code == code
+        assert capfd.readouterr().err.startswith(f"fp3o: {said}: saving after this iteration")
+    assert signal.getsignal(ASKED) is signal.SIG_DFL
+
+
+def test_a_program_may_use_the_signal_itself() -> None:
+    received: list[int] = []
+    signal.signal(ASKED, lambda number, _: received.append(number))
+    try:
+        with Interrupt():
+            signal.raise_signal(ASKED)
+    finally:
+        signal.signal(ASKED, signal.SIG_DFL)
+    assert received == [ASKED]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

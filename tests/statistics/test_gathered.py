@@ -22,7 +22,7 @@ def paper(root: Path) -> SuiteRuns:
 
 
 def test_a_task_comes_from_one_suite_as_a_whole(tmp_path: Path, write_run: Any) -> None:
-    """3s5z was run by both suites, 5m_vs_6m by the other alone."""
+    """From the one with most runs of it, of equals from the suite itself. 5m_vs_6m was run by the other alone."""
     for seed in range(2):
         write_run(results(tmp_path, "paper"), "smac/3s5z/full/fp3o", seed, 90.0, suite="paper")
         for task in ("3s5z", "5m_vs_6m"):
@@ -30,10 +30,16 @@ def test_a_task_comes_from_one_suite_as_a_whole(tmp_path: Path, write_run: Any) 
                 other = results(tmp_path, "smac-revision-2")
                 write_run(other, f"smac/{task}/full/{label}", seed, 50.0, suite="smac-revision-2")
     joined = gathered.whole(paper(tmp_path))
-    assert joined.cells["smac/3s5z/full/fp3o"].scores() == pytest.approx([90.6, 90.6], abs=0.1)
-    assert joined.cells["smac/3s5z/full/mappo"].scores() == []  # that run is of another engine
+    assert joined.cells["smac/3s5z/full/fp3o"].scores() == [50.0, 50.0]
+    assert joined.cells["smac/3s5z/full/mappo"].scores() == [50.0, 50.0]
     assert joined.cells["smac/5m_vs_6m/full/mappo"].scores() == [50.0, 50.0]
     assert not paper(tmp_path).cells["smac/5m_vs_6m/full/mappo"].runs
+
+    for seed in range(2):
+        write_run(results(tmp_path, "paper"), "smac/3s5z/none/fp3o", seed, 90.0, suite="paper")
+    joined = gathered.whole(paper(tmp_path))
+    assert joined.cells["smac/3s5z/full/fp3o"].scores() == pytest.approx([90.6, 90.6], abs=0.1)
+    assert joined.cells["smac/3s5z/full/mappo"].scores() == []  # those runs are of another engine
 
 
 def test_a_tenth_of_a_full_run_is_a_preview(tmp_path: Path, write_run: Any) -> None:

@@ -403,3 +403,13 @@ def test_a_single_row_has_no_interval_of_its_order() -> None:
     found |= {"pairs_separated_in_the_paper": 2, "published_best_is_our_best": 1}
     (sheet,) = sheets.pooled({"rank_agreement": {"mamujoco": found}, "aggregates": {}})
     assert sheet.rows[0][2] == "0.33"
+
+
+@pytest.mark.parametrize(("engine", "said"), [("embedded engine, revision 3", True), ("StarCraft II engine", False)])
+def test_numbers_of_another_engine_are_said_to_be(engine: str, said: bool) -> None:
+    run = {"cells_started": 3, "cells_planned": 4, "seeds_run": 6, "seeds_planned": 8, "seeds_diverged": 0}
+    card: dict[str, Any] = {"claims": [], "coverage": run, "compared_cells": 3, "verdicts": {"consistent": 3}}
+    card |= {"verdicts_by_domain": {"mpe": {"consistent": 1}, "smac": {"consistent": 2, "not run": 1}}}
+    card |= {"engines": {"smac": [f"the {engine}"]}, "published_inside_our_prediction_interval": 1}
+    other = " (2 of them of the real StarCraft II beside our battle engine)"
+    assert f"of 3 published numbers compared{other * said}, 0 differ" in conclusions(card, {})[-1]

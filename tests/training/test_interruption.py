@@ -7,26 +7,30 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from command import call
 from short_runs import files
 
-from fp3o.runs import checkpoint, records
+from fp3o import config
+from fp3o.runs import checkpoint, layout, records
 from fp3o.runs.folder import RESUME
 from fp3o.training import loop
 from fp3o.training.run_stats import RunStats
+from fp3o.workflow import packing
 
 CELL = "matrix/two-step/partial/fp3o"
 ITERATIONS = 6
-SHORT = (
-    *("--set", f"total_steps={ITERATIONS * 64}", "--set", "rollout_length=16", "--set", "rollout_threads=4"),
-    *("--set", "epochs=1", "--set", "hidden_size=8", "--set", "evaluation_interval=2"),
-    *("--set", "evaluation_episodes=3", "--set", "final_episodes=5"),
-)
+SETTINGS = {
+    **{"total_steps": ITERATIONS * 64, "rollout_length": 16, "rollout_threads": 4, "epochs": 1, "hidden_size": 8},
+    **{"evaluation_interval": 2, "evaluation_episodes": 3, "final_episodes": 5},
+}
+SHORT = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
 
 # Imports once for all tests, then plays each attempt in a forked child: imports cost seconds, an attempt a part of one.
 # An attempt is [kill, signal, arguments]: the signal comes at the kill-th time data is forced to disk (in the middle of
@@ -96,9 +100,16 @@ class Player:
 
     def play(self, kill: int, number: int, arguments: list[str]) -> tuple[int, int]:
         """Exit code, and how often something was forced to disk."""
+        self.begin(kill, number, arguments)
+        return self.end()
+
+    def begin(self, kill: int, number: int, arguments: list[str]) -> None:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         print(json.dumps([kill, number, arguments, str(self._said)]), file=self._process.stdin, flush=True)
+
+    def end(self) -> tuple[int, int]:
+        """Of the attempt that was begun."""
+        assert self._process.stdout is not None
         code, count = json.loads(self._process.stdout.readline())
         return code, count
 
@@ -272,3 +283,51 @@ def test_a_disk_that_fills_up_costs_nothing(play: Player, tmp_path: Path, unbrok
     codes, said = play([(0, 0, command(tmp_path))])
     assert codes == [0], said
     assert files(tmp_path) == unbroken
+
+
+def test_packed_while_it_trains(
+    play: Player, tmp_path: Path, unbroken: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another machine goes on from; the run itself goes on as well."""
+    domain, task, sharing, algorithm = CELL.split("/")
+    group = {"domain": domain, "tasks": [task], "sharing": [sharing], "algorithms": [algorithm]}
+    table = {"kind": "table", "cells": [group]}
+    document = {"title": "Own", "seeds": "0-1", "overrides": [{"cells": CELL, "set": SETTINGS}]}
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({**document, "artefacts": {"table-own": table}}))
+    suite = config.load_suite(str(tmp_path / "own.yaml"))
+    here, there = tmp_path / "here", tmp_path / "there"
+    play.begin(20, signal.SIGSTOP, command(here))  # in the middle of a save: rows are there, their state is not
+    trainer = wait_for_stopped(here)
+    monkeypatch.setattr(layout, "suite_root", lambda name: here)
+    try:
+        lines = packing.pack(tmp_path / "own.tar", [suite], [], states=True, saved=True).lines
+        (log,) = here.rglob(f"seed-0/{records.ITERATIONS}")
+        rows = log.read_text().splitlines()[1:]
+    finally:
+        os.kill(trainer, signal.SIGCONT)
+        code, _ = play.end()
+    assert lines[1:] == [f"{CELL} seeds 0-1 is still in training: its last saved state, after 128 of 384 steps"]
+    assert len(rows) == 3
+    assert code == 0
+    assert files(here) == unbroken
+    monkeypatch.setattr(layout, "suite_root", lambda name: there)
+    outcome = packing.unpack([tmp_path / "own.tar"], suite)
+    assert outcome.problems == []
+    assert outcome.lines[1:] == [f"taken: the resume state of {CELL} seeds 0-1"]
+    codes, said = play([(0, 0, command(there))])
+    assert codes == [0], said
+    assert "goes on after iteration 2" in said
+    assert files(there) == unbroken
+
+
+def wait_for_stopped(out: Path) -> int:
+    """The process that trains there, once it has stopped itself."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for lock in out.rglob("seed-0.lock"):
+            if written := lock.read_bytes():
+                process = int(json.loads(written)["pid"])
+                if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T":
+                    return process
+        time.sleep(0.02)
+    raise AssertionError("it did not come so far")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -12,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import Checkout
+from harness import Checkout, processes
+from warm import warm_commands
 
 pytestmark = pytest.mark.workflow
 
@@ -40,13 +42,17 @@ def resumes(checkout: Checkout) -> list[int]:
     return [document["volatile"]["resumes"] for document in checkout.documents().values()]  # type: ignore[index]
 
 
-def start(checkout: Checkout, journal: Path, hold: Path) -> subprocess.Popen[bytes]:
-    """A sweep whose jobs wait before their last iteration until `hold` is removed."""
+def start(checkout: Checkout, journal: Path, hold: Path, warm: Path | None = None) -> subprocess.Popen[bytes]:
+    """A sweep whose jobs wait before their last iteration until `hold` is removed.
+
+    warm: commands that start warm; they are in no group together, so that a signal to one reaches no other.
+    """
     hold.touch()
+    path = os.pathsep.join([*([str(warm)] if warm else []), checkout.environment["PATH"]])
     return subprocess.Popen(
         ["snakemake", "runs", "--cores", "2"],
         cwd=checkout.path,
-        env={**checkout.environment, "FAKE_HOLD": str(hold), "FAKE_JOURNAL": str(journal)},
+        env={**checkout.environment, "PATH": path, "FAKE_HOLD": str(hold), "FAKE_JOURNAL": str(journal)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -55,8 +61,16 @@ def start(checkout: Checkout, journal: Path, hold: Path) -> subprocess.Popen[byt
     )
 
 
+def held(checkout: Checkout) -> int:
+    """How many jobs wait before their last iteration."""
+    with contextlib.suppress(FileNotFoundError):  # A job has ended meanwhile: look again.
+        found = [path.read_bytes() for path in checkout.path.glob("results/*/scratch/**/resume.safetensors")]
+        return sum(b'\\"iteration\\": 7' in state for state in found)
+    return 0
+
+
 def begun(checkout: Checkout) -> bool:
-    return any(b'\\"iteration\\": 7' in p.read_bytes() for p in checkout.path.glob("results/*/scratch/**/resume.*"))
+    return held(checkout) > 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
@@ -72,6 +86,27 @@ def test_an_interrupted_sweep_resumes(checkout: Checkout, trained: Checkout, tmp
     checkout.snakemake("runs")
     assert scores(checkout) == scores(trained)
     assert max(resumes(checkout)) == 1
+
+
+def test_a_signal_to_snakemake_alone_stops_the_sweep(checkout: Checkout, trained: Checkout, tmp_path: Path) -> None:
+    """First two jobs of three, then the third, while the first two are finished."""
+    only(checkout, "*/fp3o")
+    journal = tmp_path / "journal"
+    for number, jobs in ((signal.SIGINT, 2), (signal.SIGTERM, 1)):
+        journal.write_text("")
+        process = start(checkout, journal, tmp_path / "hold", warm_commands())
+        wait_for(lambda jobs=jobs: held(checkout) == jobs, process)  # type: ignore[misc]
+        os.kill(process.pid, number)
+        assert process.wait() == 1
+        events = [line.split() for line in journal.read_text().splitlines()]
+        assert [event for _, _, event, *_ in events].count("stopped") == jobs
+        assert not processes() & {int(line[4]) for line in events if line[2] == "start"}
+    assert len(checkout.documents()) == 10
+    checkout.snakemake("runs")
+    found, whole = checkout.documents(), trained.documents()
+    assert len(found) == 15
+    assert {run: document["sha256"] for run, document in found.items()} == {run: whole[run]["sha256"] for run in found}
+    assert resumes(checkout) == [1] * 15
 
 
 def test_a_trainer_told_to_stop_saves_and_is_retried(checkout: Checkout, trained: Checkout, tmp_path: Path) -> None:

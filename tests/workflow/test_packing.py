@@ -10,8 +10,9 @@ import os
 import shutil
 import signal
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import fake_trainer
 import numpy as np
@@ -488,13 +489,59 @@ def test_a_state_of_finished_seeds_is_not_needed(state: Path) -> None:
     assert not list(layout.suite_root(SUITE).rglob("resume.safetensors"))
 
 
-def test_a_state_in_training_is_not_packed(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def training(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a run in training; we are its process. The current folder is that of its machine."""
     monkeypatch.chdir(state.parent / "first")
     plan = plan_of(place=1)
-    with locked(layout.suite_root(SUITE) / "scratch" / plan.cell.id / plan.digest, plan.cell.id, [1]):
-        lines = elsewhere(lambda: pack(state.with_name("held.tar"), states=True))
-    assert "2 runs and 0 resume states" in lines[0]
-    assert lines[1].startswith(f"left out: seed 1 of {plan.cell.id} is already being trained by process")
+    block = layout.scratch_directory(layout.suite_root(SUITE) / "scratch", plan, (0, 1))
+    with locked(block.parent, plan.cell.id, [1]):
+        yield block
+
+
+def test_of_a_run_in_training_the_last_saved_state_is_packed(
+    state: Path, training: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = tree(training)
+    for log in training.rglob("*.csv"):
+        log.write_bytes(log.read_bytes() + b"3,0.")  # A row is being written.
+    lines = elsewhere(lambda: pack(state.with_name("running.tar"), states=True))
+    assert "2 runs and 1 resume states" in lines[0]
+    plan = plan_of(place=1)
+    steps = plan.settings.rollout_length * plan.settings.rollout_threads
+    assert lines[1:] == [
+        f"{plan.cell.id} seeds 0-1 is still in training: its last saved state, "
+        f"after {steps:,} of {plan.iterations * steps:,} steps"
+    ]
+    monkeypatch.chdir(state.parent / "second")
+    assert packing.unpack([state.with_name("running.tar")]).problems == []
+    assert tree(training) == {  # Without the rows that came after the state
+        name: content.removesuffix(b"2,0.4\n") for name, content in whole.items()
+    }
+
+
+def test_a_run_that_ends_or_begins_anew_while_it_is_packed_is_left_out(
+    state: Path, training: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = f"no state of {plan_of(place=1).cell.id} seeds 0-1"
+    read = packing._state
+
+    def packed_while(happens: Callable[[], object], out: str) -> list[str]:
+        def state_then(folder: Path, item: packs.Item) -> dict[str, Any]:
+            happens()
+            return read(folder, item)
+
+        monkeypatch.setattr(packing, "_state", state_then)
+        return elsewhere(lambda: pack(state.with_name(out), states=True))
+
+    log = training / "seed-1" / records.ITERATIONS
+    first, line = packed_while(lambda: log.write_bytes(b"iteration,loss\n"), "anew.tar")
+    assert "2 runs and 0 resume states" in first
+    assert line.startswith(f"{about}, which is in training: ")
+    assert line.endswith("is not the file that the state continues")
+    first, line = packed_while(lambda: shutil.rmtree(training), "ended.tar")
+    assert "2 runs and 0 resume states" in first
+    assert line == f"{about}: it has finished, or was started afresh, meanwhile"
 
 
 # --- Beside the store ----------------------------------------------------------------------------------------------

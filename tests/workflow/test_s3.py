@@ -13,6 +13,11 @@ from typing import Any
 
 import pytest
 from harness import Checkout
+from stores import CELL, dvc, git, publish
+
+from fp3o.runs import store
+from fp3o.runs.records import CHECKPOINT
+from fp3o.workflow import pulling, saving
 
 pytestmark = pytest.mark.s3
 
@@ -49,13 +54,17 @@ def endpoint() -> Iterator[str]:
         process.wait()
 
 
-def test_runs_go_to_a_bucket_and_come_back(saved: Checkout, endpoint: str) -> None:
+def make_bucket(endpoint: str) -> None:
     import boto3
 
     client = boto3.client(
         "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
     client.create_bucket(Bucket="runs")
+
+
+def test_runs_go_to_a_bucket_and_come_back(saved: Checkout, endpoint: str) -> None:
+    make_bucket(endpoint)
     saved.run("dvc", "remote", "add", "--default", "team", "s3://runs/store")
     saved.run("dvc", "remote", "modify", "team", "endpointurl", endpoint)
     saved.run("dvc", "push", **KEYS)
@@ -68,3 +77,21 @@ def test_runs_go_to_a_bucket_and_come_back(saved: Checkout, endpoint: str) -> No
     assert "in sync" in saved.run("dvc", "status", "--cloud", **KEYS).stdout
     # Keys stay out of what is committed.
     assert "secret" not in (saved.path / ".dvc/config").read_text().lower()
+
+
+def test_a_bucket_for_checkpoints(clone: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/workflow.md says: keys in the environment."""
+    make_bucket(endpoint)
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    dvc("remote", "add", "checkpoints", "s3://runs/checkpoints")
+    dvc("remote", "modify", "checkpoints", "endpointurl", endpoint)
+    folders = [publish(CELL, seed, suite="preview") for seed in range(3)]
+    before = {folder: (folder / CHECKPOINT).read_bytes() for folder in folders}
+    assert saving.save("Preview", ["preview"]).problems == []
+    assert "preview/checkpoints.csv" in git("show", "--name-only")
+    shutil.rmtree(".dvc/cache")
+    shutil.rmtree(store.runs_folder("preview"))
+    outcome = pulling.pull([CELL], ["preview"], checkpoints=True)
+    assert (outcome.lines[-1], outcome.problems) == ("3 checkpoints brought, 0 were here", [])
+    assert {folder: (folder / CHECKPOINT).read_bytes() for folder in folders} == before

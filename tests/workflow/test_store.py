@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
-from stores import CELL, FILES, RUNS, dvc, git, here, locked, publish, stored
+from stores import CELL, FILES, RUNS, dvc, git, here, killed_at, locked, publish, stored
 
 from fp3o import config
 from fp3o.errors import UserError
-from fp3o.runs import atomic, store
+from fp3o.runs import store
 from fp3o.workflow import guard, manifest, pulling, saving
 
 # --- save ----------------------------------------------------------------------------------------------------------
@@ -348,35 +344,6 @@ def test_a_listing_cannot_write_elsewhere(clone: Path) -> None:
 
 
 # --- kill -9 -------------------------------------------------------------------------------------------------------
-
-
-def killed_at(step: int, work: Callable[[], object]) -> bool:
-    """Run in a child that kills itself before its step-th change of a file; whether it got that far."""
-    child = os.fork()
-    if child == 0:
-        count = 0
-
-        def counted(call: Callable[..., object]) -> Callable[..., object]:
-            def wrapper(*arguments: object, **options: object) -> object:
-                nonlocal count
-                count += 1
-                if count == step:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return call(*arguments, **options)
-
-            return wrapper
-
-        os.link = counted(os.link)  # type: ignore[assignment]
-        Path.replace = counted(Path.replace)  # type: ignore[method-assign, assignment]
-        Path.write_bytes = counted(Path.write_bytes)  # type: ignore[method-assign, assignment]
-        atomic.sync_folder = counted(atomic.sync_folder)  # type: ignore[assignment]
-        subprocess.run = counted(subprocess.run)  # type: ignore[assignment]
-        try:
-            work()
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status)
 
 
 def test_a_save_killed_at_any_step_loses_nothing_and_the_next_completes(clone: Path) -> None:

@@ -16,7 +16,7 @@ from fp3o.config import data_root, load_suite, resolve
 from fp3o.errors import UserError
 from fp3o.runs import layout
 from fp3o.runs.compressed import lacks_checkpoint
-from fp3o.workflow import code, cost, guard, jobs, manifest, missing, resources, watch
+from fp3o.workflow import code, cost, guard, jobs, manifest, missing, resources, stopping, watch
 from fp3o.workflow.blocks import Sweep, plans_digest
 from fp3o.workflow.options import checked_options
 from fp3o.statistics import claim_sources
@@ -239,6 +239,12 @@ def watch_jobs():
         if GPUS and not machine.has_mps():
             print("MPS is off: jobs take turns on a GPU; start it with: nvidia-cuda-mps-control -d", file=sys.stderr)
         watch.Watch(jobs_left, Path(ROOT) / "logs/train").start()
+
+
+def stop_jobs_with_us():
+    """Jobs on a cluster are the cluster's."""
+    if workflow.local_exec:
+        stopping.Stopping().start()
 
 
 def look_for_jobs_when_one_ends():
