@@ -134,9 +134,10 @@ def test_training_rules_have_nothing_attached_that_could_start_them_again() -> N
 
 
 def test_rules_read_no_private_name_of_snakemake() -> None:
-    """`workflow.basedir` and `.cores` are documented; what else the object holds changes from version to version."""
+    """`workflow.basedir` and `.cores` are documented, `.local_exec` is what executors of others read; what else the
+    object holds changes from version to version."""
     text = "".join(path.read_text() for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").iterdir()])
-    assert set(re.findall(r"(?<![\w./])workflow\.(\w+)", text)) == {"basedir", "cores"}
+    assert set(re.findall(r"(?<![\w./])workflow\.(\w+)", text)) == {"basedir", "cores", "local_exec"}
 
 
 def test_available_by_other_means_than_the_command_line_is_refused(checkout: Checkout) -> None:
