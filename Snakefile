@@ -49,6 +49,7 @@ onstart:
     stop_unless_pulled()
     watch_jobs()
     stop_jobs_with_us()
+    look_for_jobs_when_one_ends()
 
 
 onerror:

@@ -24,6 +24,7 @@ from fp3o.cli.arguments import (
 )
 from fp3o.cli.roots import Roots
 from fp3o.config.domains import DOMAINS
+from fp3o.errors import UserError
 from fp3o.execution.allocator import no_garbage_collection
 from fp3o.execution.compute import Compute
 from fp3o.runs import layout
@@ -94,6 +95,9 @@ class Repeating:
     replace: Annotated[
         bool, arg(help="Train finished runs again; the old ones are kept in replaced/ beside runs/.")
     ] = False
+    mark: Annotated[
+        Path | None, arg(metavar="FILE", help="When all seeds are finished, tell Snakemake so by FILE.")
+    ] = None
 
 
 def train(
@@ -127,15 +131,19 @@ def train(
     check_folder_of("timings", watching.timings)
     roots = Roots(plan, numbers, chosen, out)
     from fp3o.workflow import guard
-    from fp3o.workflow.blocks import check_digest
+    from fp3o.workflow.blocks import Block, check_digest
 
     check_digest(plan, repeating.digest)
+    if repeating.mark is not None and (chosen is None or roots.foreign):
+        raise UserError(f"--mark {repeating.mark}: not a run of a suite; allowed: a suite's cells, settings and seeds")
     if chosen is not None and not roots.foreign and not repeating.retrain and not repeating.replace:
         guard.check_training(chosen.name, plan, numbers)
     print(first_line(plan, seeds))
     if roots.foreign:
         print(f"{roots.foreign}: writing to {roots.runs}{os.sep}")
     run_training(plan, numbers, roots, computing, watching, keeping, replace=repeating.replace, start_from=start_from)
+    if repeating.mark is not None and chosen is not None:
+        Block(chosen.name, plan, tuple(numbers)).write_mark(repeating.mark)
     return 0
 
 

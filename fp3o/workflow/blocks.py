@@ -8,13 +8,10 @@ The only output of a training job is a mark, a small file that is written last:
 Finished runs are inputs that no rule makes, wherever they come from (a job, `fp3o train` by hand, a pull). For a block
 that is not finished Snakemake is asked for a mark with a number that was not used before; so a lost file is trained
 again although an older mark exists. Nothing is written while Snakemake builds its job graph.
-
-    python -m fp3o.workflow.blocks CELL --suite S --seeds 0-4 --digest D --mark FILE     check the runs, write the mark
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import re
@@ -27,7 +24,7 @@ from typing import Any
 import safetensors
 
 from fp3o import config
-from fp3o.errors import UserError, as_command
+from fp3o.errors import UserError
 from fp3o.runs import compressed, layout, records
 from fp3o.runs.atomic import write_atomically
 
@@ -183,22 +180,3 @@ def check_digest(plan: config.Plan, planned: str) -> None:
             f"{plan.cell.id} resolves to {plan.digest}, this job was planned for {planned}: its settings changed in "
             "between; undo the change, or call snakemake again"
         )
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Command line, for the training rules."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cell")
-    parser.add_argument("--suite", required=True)
-    parser.add_argument("--seeds", required=True)
-    parser.add_argument("--digest", required=True)
-    parser.add_argument("--mark", type=Path, required=True)
-    arguments = parser.parse_args(argv)
-    suite = config.load_suite(arguments.suite)
-    plan, _ = suite.run(arguments.cell)
-    check_digest(plan, arguments.digest)
-    Block(suite.name, plan, config.parse_seeds(arguments.seeds)).write_mark(arguments.mark)
-
-
-if __name__ == "__main__":
-    as_command(main)

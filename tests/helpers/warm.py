@@ -39,7 +39,6 @@ IMPORTED: Mapping[str, Sequence[str]] = {
     "snakemake": (*_CONFIGURATION, "smart_open", "yte", *(f"snakemake.{name}" for name in _SNAKEMAKE)),
     "dvc": tuple(f"dvc.{name}" for name in _DVC),
     "fp3o": (*_CONFIGURATION, "tyro.extras", "typeguard", "rich.console"),
-    "fp3o.workflow.blocks": _CONFIGURATION,
     "fp3o.workflow.manifest": _CONFIGURATION,
     "fp3o.workflow.cost": _CONFIGURATION,
     "fp3o.statistics.cost": _CONFIGURATION,

@@ -10,7 +10,6 @@ import pytest
 from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout
-from fp3o.workflow import blocks
 from fp3o.workflow.blocks import RETRAIN, Block, Sweep, blocks_of, check_digest, plans_digest
 
 
@@ -102,9 +101,6 @@ def test_a_job_of_other_settings_is_refused(block: Block) -> None:
     check_digest(block.plan, block.plan.digest)
     with pytest.raises(UserError, match=rf"resolves to {block.plan.digest}, this job was planned for 0123456789"):
         check_digest(block.plan, "0123456789")
-    command = [block.plan.cell.id, "--suite", "smoke", "--seeds", "0-1", "--digest", "0123456789", "--mark", "x"]
-    with pytest.raises(UserError, match="call snakemake again"):
-        blocks.main(command)
 
 
 def test_the_word_of_a_plan_changes_with_what_it_says(suite: config.Suite) -> None:

@@ -87,6 +87,16 @@ def test_train_refuses_another_digest_before_it_trains(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_mark_is_for_runs_of_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    for other in (["--seeds", "77"], ["--out", "elsewhere"], ["--set", "clip=0.1"]):
+        with pytest.raises(SystemExit) as left:
+            cli.main(["train", CELL, *other, "--mark", "mark"])
+        assert left.value.code == 2
+        assert "--mark mark: not a run of a suite; allowed: " in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 @pytest.mark.parametrize("text", ["x", "[]", '{"runs": 3}', '{"runs": {"a": {}}}'])
 def test_a_damaged_manifest_is_one_line(plan: config.Plan, text: str) -> None:
     manifest.manifest_path("paper").write_text(text)

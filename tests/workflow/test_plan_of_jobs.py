@@ -134,9 +134,10 @@ def test_training_rules_have_nothing_attached_that_could_start_them_again() -> N
 
 
 def test_rules_read_no_private_name_of_snakemake() -> None:
-    """`workflow.basedir` and `.cores` are documented; what else the object holds changes from version to version."""
+    """`workflow.basedir` and `.cores` are documented, `.local_exec` is what executors of others read; what else the
+    object holds changes from version to version."""
     text = "".join(path.read_text() for path in [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").iterdir()])
-    assert set(re.findall(r"(?<![\w./])workflow\.(\w+)", text)) == {"basedir", "cores"}
+    assert set(re.findall(r"(?<![\w./])workflow\.(\w+)", text)) == {"basedir", "cores", "local_exec"}
 
 
 def test_available_by_other_means_than_the_command_line_is_refused(checkout: Checkout) -> None:
@@ -170,3 +171,12 @@ def test_the_slurm_profile_cannot_wait_for_ever() -> None:
     assert profile["slurm-init-seconds-before-status-checks"] * 3 < 120
     # A job that asks for no memory gets the whole node.
     assert any(str(entry).startswith("mem_mb=") for entry in profile["default-resources"])
+
+
+@pytest.mark.workflow
+def test_snakemake_looks_for_jobs_when_one_ends_and_at_no_other_time(checkout: Checkout) -> None:
+    """Left alone it also looks once a second, for every job that has ended: here while the second cell waits."""
+    cells = [f"results/paper/cells/smac/3s5z/full/{name}.json" for name in ("fp3o", "happo")]
+    said = checkout.snakemake(*cells, "--cores", "1", "--verbose", FAKE_SECONDS="0.25").stdout
+    assert said.count("Finished jobid") == 4
+    assert said.count("Ready jobs: ") <= 4

@@ -3,13 +3,13 @@
 # these rules may start weeks of work again. What a run depends on is in its path, as a digest.
 # Commands are made when a job starts, so they may use names of this file, but no variable of a loop.
 CELLS = "|".join(re.escape(resolved.cell.id) for resolved, _ in planned)
-TRAINED = f"{{wildcards.cell:q}} --suite {SUITE_ARGUMENT} --seeds {{wildcards.seeds}} --digest {{wildcards.digest}}"
-TRAIN = f"{JOB} --slots {{resources.device_slots}} --log {{log:q}} -- fp3o train {TRAINED} --threads {{threads}}"
-# Both write to the log; what fails leaves its exit code there.
-MARK = (
-    f" && {PYTHON} -m fp3o.workflow.blocks {TRAINED} --mark {{output:q}} >> {{log:q}} 2>&1"
-    f' || {{{{ code=$?; echo "--- exit code $code" >> {{log:q}}; {SHOW_LOG}; exit $code; }}}}'
+TRAIN = (
+    f"{JOB} --slots {{resources.device_slots}} --log {{log:q}} -- fp3o train {{wildcards.cell:q}}"
+    f" --suite {SUITE_ARGUMENT} --seeds {{wildcards.seeds}} --digest {{wildcards.digest}} --threads {{threads}}"
+    " --mark {output:q}"
 )
+# What fails leaves its exit code in the log.
+OR_NOTE_CODE = f' || {{{{ code=$?; echo "--- exit code $code" >> {{log:q}}; {SHOW_LOG}; exit $code; }}}}'
 RETRAIN_OPTION = " --retrain" if config["retrain"] else ""
 
 
@@ -30,7 +30,7 @@ rule train:
         device_slots=device_slots,
         device_share=device_share,
     shell:
-        f"{TRAIN}{RETRAIN_OPTION}{MARK}"
+        f"{TRAIN}{RETRAIN_OPTION}{OR_NOTE_CODE}"
 
 
 # Finished runs again: `fp3o rerun`.
@@ -51,4 +51,4 @@ rule retrain:
         device_slots=device_slots,
         device_share=device_share,
     shell:
-        f"{TRAIN} --replace{MARK}"
+        f"{TRAIN} --replace{OR_NOTE_CODE}"
