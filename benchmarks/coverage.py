@@ -90,7 +90,7 @@ def differences(kind: str) -> float:
     found = []
     for x, y in zip(a.tolist(), b.tolist(), strict=True):
         test = intervals.welch(intervals.summarise(x, "mean"), intervals.summarise(y, "mean"))
-        found.append(test.low <= expected <= test.high)
+        found.append(test.interval().contains(expected))
     return share(found)
 
 

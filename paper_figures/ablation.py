@@ -73,5 +73,5 @@ def difference(cells: Sequence[CellRuns]) -> list[str]:
         covers = f", {100 * coverage:.0f} %"
     else:
         test = welch(summarise(scores[1], "mean"), summarise(scores[0], "mean"))
-        centre, low, high, covers = test.difference, test.low, test.high, ""
+        centre, (low, high, _), covers = test.value, test.interval(), ""
     return [f"Δ {centre:.3g} [{low:.3g}, {high:.3g}]{covers}".replace("-", "−")]

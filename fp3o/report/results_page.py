@@ -22,7 +22,7 @@ from fp3o.config import SHARINGS, Cell, algorithm_title
 from fp3o.errors import as_command
 from fp3o.grouping import grouped
 from fp3o.report.conclusions import by_verdict, conclusions, counted, listed, named
-from fp3o.statistics.intervals import Summary, equivalent, welch
+from fp3o.statistics.intervals import Student, Summary, welch
 from fp3o.statistics.margins import margin_of
 from fp3o.statistics.published import bounds, row_title, task_title
 from fp3o.statistics.suites import markdown, read_csv
@@ -68,25 +68,22 @@ class Gap(NamedTuple):
     """FP3O, or another first cell, against a second one."""
 
     word: str
-    difference: float
-    low: float
-    high: float
-    p: float
+    difference: Student
 
     def text(self, digits: int = 0) -> str:
         """ahead, by 9.8 (95 % interval 3.8 … 15.8)."""
-        return f"{self.word}, {number(self.difference, digits)} (95 % interval {span(self.low, self.high, digits)})"
+        low, high, _ = self.difference.interval()
+        return f"{self.word}, {number(self.difference.value, digits)} (95 % interval {span(low, high, digits)})"
 
 
 def gap(first: Row, second: Row) -> Gap:
     """Two means with Welch's test, by themselves: no correction for the number of comparisons."""
-    one, other = (Summary(float(row["ours"]), float(row["spread"]), int(row["n"])) for row in (first, second))
-    found = welch(one, other)
+    found = welch(*(Summary(float(row["ours"]), float(row["spread"]), int(row["n"])) for row in (first, second)))
     margin = margin_of(cell_of(first))
-    word = "ahead" if found.difference > 0 else "behind"
+    word = "ahead" if found.value > 0 else "behind"
     if found.p >= 0.05:
-        word = "level" if margin is not None and equivalent(one, other, margin) else "undecided"
-    return Gap(word, found.difference, found.low, found.high, found.p)
+        word = "level" if margin is not None and found.p_equal(margin) < 0.05 else "undecided"
+    return Gap(word, found)
 
 
 def cell_of(row: Row) -> str:

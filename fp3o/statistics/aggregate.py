@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from fp3o.statistics.intervals import Interval
+from fp3o.statistics.intervals import Interval, Student
 from fp3o.statistics.rank_tests import chance_interval
 
 Array = NDArray[Any]
@@ -110,8 +110,7 @@ def _students(centre: float, parts: Sequence[tuple[float, int]], share: float) -
     if variance <= 0:
         return UNKNOWN
     freedom = share * variance**2 / sum(part**2 / degrees for part, degrees in parts)
-    half = float(scipy.special.stdtrit(max(1.0, freedom), 0.975)) * math.sqrt(variance)
-    return Interval(centre - half, centre + half, 0.95)
+    return Student(centre, math.sqrt(variance), max(1.0, freedom)).interval()
 
 
 # --- Entries of scorecard.json --------------------------------------------------------------------------------------

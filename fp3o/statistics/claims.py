@@ -19,7 +19,6 @@ from fp3o.statistics.findings import (
     Effect,
     Finding,
     Pair,
-    about_zero,
     better,
     cell_at,
     correct,
@@ -32,7 +31,7 @@ from fp3o.statistics.findings import (
     scores_of,
     together,
 )
-from fp3o.statistics.intervals import share_difference, share_interval, summarise, wilson
+from fp3o.statistics.intervals import mean_of, share_difference, share_interval, summarise, wilson
 from fp3o.statistics.matching import matching_by_sharing, matching_by_task, matching_rises
 from fp3o.statistics.scores import Run
 from fp3o.statistics.spread import spread_ratio
@@ -109,9 +108,10 @@ def divergence_grows(data: SuiteRuns) -> Finding:
             trends.append(float(scipy.stats.spearmanr(list(turns), means).statistic))
     if len(trends) < 2:
         return Finding("not run", "", len(trends), 5)
-    mean, interval, p_for, p_against = about_zero(trends)
-    effect = Effect("rank correlation", mean, interval.low, interval.high)
-    return finding_of(f"rank correlation of turn and KL {mean:.2f}", len(trends), 5, effect, p_for, p_against)
+    mean = mean_of(trends)
+    above, below = mean.sides
+    text = f"rank correlation of turn and KL {mean.value:.2f}"
+    return finding_of(text, len(trends), 5, Effect.of("rank correlation", mean), 2 * above, 2 * below)
 
 
 RING = 0.04
@@ -134,12 +134,11 @@ def divergence_is_excessive(data: SuiteRuns) -> Finding:
     if done < 2:
         return Finding("not run", "", done, 2)
     ours, theirs = (float(np.median(medians[label])) for label in ("happo", "fp3o"))
-    _, _, p_for, p_against = about_zero([math.log(max(value, 1e-12) / RING) for value in medians["happo"]])
+    above, below = mean_of([math.log(max(value, 1e-12) / RING) for value in medians["happo"]]).sides
     share = share_interval(beyond, iterations)
     text = f"HAPPO's last turn passes {RING} in {np.mean(beyond):.2%} of iterations"
-    typical = finding_of(
-        text, 1, 1, Effect("share past the circle", float(np.mean(beyond)), *share[:2]), p_for, p_against
-    )
+    effect = Effect("share past the circle", float(np.mean(beyond)), *share[:2])
+    typical = finding_of(text, 1, 1, effect, 2 * above, 2 * below)
     what = f"median KL {ours:.2g} after HAPPO's last turn, {theirs:.2g} after FP3O's second step; HAPPO over FP3O"
     return together([typical, higher([(medians["happo"], medians["fp3o"])], 1, what)])
 

@@ -12,7 +12,6 @@ from fp3o.statistics.intervals import (
     Interval,
     Summary,
     adjust,
-    equivalent,
     prediction,
     replication_percentile,
     summarise,
@@ -109,7 +108,7 @@ def compare(
     difference = ours.centre - theirs.centre
     if rule.statistic == "mean" or test == "t":
         found = welch(ours, theirs)
-        same, p, low, high = equivalent(ours, theirs, margin), found.p, found.low, found.high
+        same, p, (low, high, _) = found.p_equal(margin) < ALPHA, found.p, found.interval()
     else:
         narrow, wide = predicted.interval(0.90), predicted.interval()
         same = max(published.value - narrow.low, narrow.high - published.value) < margin

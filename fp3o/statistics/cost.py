@@ -22,7 +22,7 @@ from fp3o.errors import UserError, as_command
 from fp3o.grouping import grouped
 from fp3o.statistics import published
 from fp3o.statistics.findings import Claim, ClaimVerdict, Finding
-from fp3o.statistics.intervals import mean_interval, summarise, welch
+from fp3o.statistics.intervals import mean_interval, mean_of, summarise, welch
 from fp3o.statistics.suites import csv_text
 from fp3o.statistics.tables.text_tables import TextTable
 
@@ -118,11 +118,10 @@ def ratio(first: Sequence[float], second: Sequence[float], paired: bool) -> Esti
     """Of two times, by logarithms: round by round where both were timed in turn, by Welch's interval otherwise."""
     logs, others = np.log(first), np.log(second)
     if paired:
-        logs = logs - others
-        found = (float(np.mean(logs)), *mean_interval(logs.tolist())[:2])
+        found = mean_of((logs - others).tolist())
     else:
-        found = welch(summarise(logs.tolist(), "mean"), summarise(others.tolist(), "mean"))[:3]
-    return Estimate(*(math.exp(end) for end in found))
+        found = welch(summarise(logs.tolist(), "mean"), summarise(others.tolist(), "mean"))
+    return Estimate(*(math.exp(end) for end in (found.value, *found.interval()[:2])))
 
 
 class Times(NamedTuple):

@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from fp3o.config import Cell
 from fp3o.statistics.choices import Family
 from fp3o.statistics.compare import ALPHA
-from fp3o.statistics.intervals import Interval, adjust, equivalence_p, summarise
+from fp3o.statistics.intervals import Student, adjust, mean_of, summarise, welch
 from fp3o.statistics.margins import margin_of
 from fp3o.statistics.rank_tests import (
     RankTest,
@@ -44,6 +43,10 @@ class Effect(NamedTuple):
     value: float
     low: float
     high: float
+
+    @staticmethod
+    def of(name: str, found: Student) -> Effect:
+        return Effect(name, found.value, *found.interval()[:2])
 
     @property
     def text(self) -> str:
@@ -183,28 +186,23 @@ class Compared(NamedTuple):
         return [self.first[seed] - self.second[seed] for seed in sorted(self.first.keys() & self.second.keys())]
 
     @property
-    def gap(self) -> tuple[float, float, float]:
-        """The difference of the means, its standard error and degrees of freedom (paired, else Welch's)."""
-        if self.paired:
-            values = self.differences
-            return float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1
-        (a, s, n), (b, t, m) = (summarise(values, "mean") for values in self.samples)
-        u, v = s**2 / n, t**2 / m
-        freedom = (u + v) ** 2 / (u**2 / (n - 1) + v**2 / (m - 1)) if u + v else 1.0
-        return a - b, math.sqrt(u + v), freedom
+    def gap(self) -> Student:
+        """The difference of the means, paired or Welch's."""
+        return mean_of(self.differences) if self.paired else welch(*(summarise(x, "mean") for x in self.samples))
 
     @property
     def p_equal(self) -> float:
         """Of two one-sided tests against the margin."""
-        return 1.0 if self.margin is None else equivalence_p(*self.gap, self.margin)
+        return 1.0 if self.margin is None else self.gap.p_equal(self.margin)
 
     @property
-    def p(self) -> float:
-        """Two-sided, of equal means."""
-        difference, error, freedom = self.gap
-        if error == 0:
-            return 1.0 if difference == 0 else 0.0
-        return 2 * float(scipy.special.stdtr(freedom, -abs(difference) / error))
+    def seeds_to_show_equal(self) -> int | None:
+        """Seeds per cell that would show that the difference is within the margin."""
+        if self.paired:
+            deviation = summarise(self.differences, "mean").spread / math.sqrt(2)
+        else:
+            deviation = math.sqrt(sum(summarise(values, "mean").spread ** 2 for values in self.samples) / 2)
+        return seeds_for_equivalence(deviation, self.gap.value, self.margin or 0.0)
 
 
 def compared(data: SuiteRuns, pairs: Sequence[Pair]) -> list[Compared]:
@@ -238,10 +236,8 @@ def better(data: SuiteRuns, pairs: Sequence[Pair], what: str) -> Finding:
     note += f"; at the floor in {len(every) - len(rows)} of {len(every)}" if len(rows) < len(every) else ""
     test, effect = _rank_test(rows, data.choices.test)
     p_equal = max(row.p_equal for row in rows)
-    seeds = _fewest(
-        seeds_for_chance(test.chance, len(rows)),
-        _most([seeds_for_equivalence(_deviation(row), row.gap[0], row.margin or 0.0) for row in rows]),
-    )
+    by_either = (seeds_for_chance(test.chance, len(rows)), _most([row.seeds_to_show_equal for row in rows]))
+    seeds = min((n for n in by_either if n is not None), default=None)
     equal = "; no difference beyond the margin in any row" if p_equal < ALPHA else ""
     paired = f", {effect.text}" if effect.name != "P" else ""
     text = f"{what}: {_chance_text(test.chance, rows)}{paired}, {p_text(test.p)}{equal}{note}"
@@ -258,33 +254,25 @@ def _rank_test(rows: Sequence[Compared], test: str) -> tuple[RankTest, Effect]:
     """By exact ranks, or by Student's t of the mean difference where `test` is "t"."""
     if all(row.paired for row in rows):
         found = signed_rank([value for row in rows for value in row.differences])
-        return found, _mean_effect(rows)
+        return found, Effect.of("difference", _mean_gap(rows))
     if test == "t":
-        effect, (total, error, freedom) = _mean_effect(rows), _mean_gap(rows)
-        below = float(scipy.special.stdtr(freedom, total / error)) if error else float(total >= 0)
-        chance = rank_sum([row.samples for row in rows]).chance
-        return RankTest(chance, 1 - below, below), effect
+        gap = _mean_gap(rows)
+        return RankTest(rank_sum([row.samples for row in rows]).chance, *gap.sides), Effect.of("difference", gap)
     found = rank_sum([row.samples for row in rows])
     interval = chance_interval(found.chance, [(len(row.first), len(row.second)) for row in rows])
     return found, Effect("P", found.chance, interval.low, interval.high)
 
 
-def _mean_gap(rows: Sequence[Compared]) -> tuple[float, float, float]:
-    """Mean over rows of the difference, in margins where every row has one; standard error; degrees of freedom."""
+def _mean_gap(rows: Sequence[Compared]) -> Student:
+    """Mean over rows of the difference, in margins where every row has one."""
     scales = [row.margin or 1.0 for row in rows]
     if len({Cell.of(row.pair[0]).domain for row in rows}) == 1 and all(row.paired for row in rows):
         scales = [1.0] * len(rows)
-    gaps = [(d / scale, e / scale, f) for (d, e, f), scale in zip((row.gap for row in rows), scales, strict=True)]
-    variances = [(error / len(rows)) ** 2 for _, error, _ in gaps]
-    squares = sum(v**2 / freedom for v, (_, _, freedom) in zip(variances, gaps, strict=True))
-    freedom = sum(variances) ** 2 / squares if squares else 1.0
-    return float(np.mean([d for d, _, _ in gaps])), math.sqrt(sum(variances)), freedom
-
-
-def _mean_effect(rows: Sequence[Compared]) -> Effect:
-    total, error, freedom = _mean_gap(rows)
-    half = float(scipy.special.stdtrit(freedom, 0.975)) * error
-    return Effect("difference", total, total - half, total + half)
+    gaps = [row.gap for row in rows]
+    mean = float(np.mean([gap.value / scale for gap, scale in zip(gaps, scales, strict=True)]))
+    variances = [(gap.error / scale / len(rows)) ** 2 for gap, scale in zip(gaps, scales, strict=True)]
+    squares = sum(variance**2 / gap.freedom for variance, gap in zip(variances, gaps, strict=True))
+    return Student(mean, math.sqrt(sum(variances)), sum(variances) ** 2 / squares if squares else 1.0)
 
 
 def _chance_text(chance: float, rows: Sequence[Compared]) -> str:
@@ -292,17 +280,6 @@ def _chance_text(chance: float, rows: Sequence[Compared]) -> str:
         return f"higher in {chance:.0%} of pairs of seeds"
     low, high, _ = chance_interval(chance, [(len(row.first), len(row.second)) for row in rows])
     return f"P = {chance:.2f} [{low:.2f}, {high:.2f}]"
-
-
-def _deviation(row: Compared) -> float:
-    """Of the seeds of one cell, as far as the comparison sees it."""
-    if row.paired:
-        return float(np.std(row.differences, ddof=1)) / math.sqrt(2)
-    return math.sqrt(sum(summarise(values, "mean").spread ** 2 for values in row.samples) / 2)
-
-
-def _fewest(*seeds: int | None) -> int | None:
-    return min((n for n in seeds if n is not None), default=None)
 
 
 def _most(seeds: Sequence[int | None]) -> int | None:
@@ -359,16 +336,15 @@ def same(data: SuiteRuns, pairs: Sequence[Pair]) -> Finding:
     if not rows:
         return _nothing_to_compare(every, len(pairs), "alike")
     equal = sum(row.p_equal < ALPHA for row in rows)
-    adjusted = adjust([row.p for row in rows], len(pairs))
+    adjusted = adjust([row.gap.p for row in rows], len(pairs))
     apart = sum(p < ALPHA for p in adjusted)
     # The row that is furthest from being shown equal is the claim's effect, in margins.
     row = max(rows, key=lambda one: one.p_equal)
-    (difference, error, freedom), margin = row.gap, row.margin or math.inf
-    half = float(scipy.special.stdtrit(freedom, 0.975)) * error
-    effect = Effect("difference in margins", *(x / margin for x in (difference, difference - half, difference + half)))
+    gap, margin = row.gap, row.margin or math.inf
+    effect = Effect.of("difference in margins", gap._replace(value=gap.value / margin, error=gap.error / margin))
     text = f"equivalent in {equal}, different in {apart} of {len(rows)} comparisons of means"
     text += f" (smallest {p_text(min(adjusted))}; margin: 10 points of win rate, a tenth of the paper's range)"
-    seeds = _most([seeds_for_equivalence(_deviation(one), one.gap[0], one.margin or 0.0) for one in rows])
+    seeds = _most([one.seeds_to_show_equal for one in rows])
     return finding_of(text, len(every), len(pairs), effect, 1.0, min(adjusted), max(one.p_equal for one in rows), seeds)
 
 
@@ -401,12 +377,3 @@ def early_curves(cell: CellRuns, part: float) -> NDArray[np.float64] | None:
     if len(cell.runs) < 3 or length == 0 or cell.deviations:
         return None
     return np.stack([run.curve.value[: max(1, round(length * part))] for run in cell.runs])
-
-
-def about_zero(values: Sequence[float]) -> tuple[float, Interval, float, float]:
-    """Mean of one value per seed, its 95 % t interval, and the two-sided p-values of it not being above, below 0."""
-    mean, spread, n = summarise(values, "mean")
-    error = spread / math.sqrt(n)
-    half = float(scipy.special.stdtrit(n - 1, 0.975)) * error
-    below = float(scipy.special.stdtr(n - 1, mean / error)) if error else float(mean >= 0)
-    return mean, Interval(mean - half, mean + half, 0.95), min(1.0, 2 * (1 - below)), min(1.0, 2 * below)

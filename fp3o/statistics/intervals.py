@@ -40,13 +40,40 @@ class Summary(NamedTuple):
     n: int
 
 
-class Welch(NamedTuple):
-    """Welch's test: the difference of two means (ours minus theirs), its interval, and the p of no difference."""
+class Student(NamedTuple):
+    """An estimate whose error follows Student's t."""
 
-    difference: float
-    low: float
-    high: float
-    p: float
+    value: float
+    error: float
+    """Standard error."""
+    freedom: float
+    """Degrees of freedom; below 1 nothing is known of the error, as of a single seed."""
+
+    def interval(self, coverage: float = 0.95) -> Interval:
+        half = math.inf if self.freedom < 1 else _t((1 + coverage) / 2, self.freedom) * self.error
+        return Interval(self.value - half, self.value + half, coverage)
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """One-sided p-values: of the true value not being above 0, and of it not being below."""
+        return self._beyond(self.value), self._beyond(-self.value)
+
+    @property
+    def p(self) -> float:
+        """Two-sided, of 0."""
+        return min(1.0, 2 * self._beyond(abs(self.value)))
+
+    def p_equal(self, margin: float) -> float:
+        """Of two one-sided tests (TOST): below α where the 1 − 2α interval lies within ± margin."""
+        return self._beyond(margin - abs(self.value))
+
+    def _beyond(self, distance: float) -> float:
+        """One-sided p of an estimate that is as far off."""
+        if self.freedom < 1:
+            return 1.0
+        if self.error == 0:
+            return 0.0 if distance > 0 else 1.0
+        return float(scipy.special.stdtr(self.freedom, -distance / self.error))
 
 
 def summarise(values: Sequence[float], statistic: Statistic) -> Summary:
@@ -60,13 +87,24 @@ def _t(probability: float, freedom: float) -> float:
     return float(scipy.special.stdtrit(freedom, probability))
 
 
-def mean_interval(values: Sequence[float], coverage: float = 0.95) -> Interval:
-    """Student-t interval of the mean; unbounded for a single value."""
-    if len(values) < 2:
-        return Interval(-math.inf, math.inf, coverage)
+def mean_of(values: Sequence[float]) -> Student:
+    """The mean of a sample."""
     centre, spread, n = summarise(values, "mean")
-    half = _t((1 + coverage) / 2, n - 1) * spread / math.sqrt(n)
-    return Interval(centre - half, centre + half, coverage)
+    return Student(centre, spread / math.sqrt(n), n - 1)
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """95 % Student-t interval of the mean; unbounded for a single value."""
+    return mean_of(values).interval()
+
+
+def welch(ours: Summary, theirs: Summary) -> Student:
+    """The difference of two means, ours minus theirs, with Welch's degrees of freedom."""
+    a, b = ours.spread**2 / ours.n, theirs.spread**2 / theirs.n
+    freedom = 0.0
+    if min(ours.n, theirs.n) > 1:  # No spread on either side: 100 % in every seed, say.
+        freedom = (a + b) ** 2 / (a**2 / (ours.n - 1) + b**2 / (theirs.n - 1)) if a + b else 1.0
+    return Student(ours.centre - theirs.centre, math.sqrt(a + b), freedom)
 
 
 def median_interval(values: Sequence[float], coverage: float = 0.95) -> Interval:
@@ -102,28 +140,18 @@ _VARIANCE: dict[Statistic, float] = {"mean": 1 / FURTHER, "median": 0.286834}
 
 
 class Prediction(NamedTuple):
-    """Where the mean or median of five further runs would fall, as Student's t with n − 1 degrees of freedom."""
+    """Where the mean or median of five further runs would fall."""
 
-    centre: float
-    scale: float
-    freedom: int
+    centre: Student
     limits: tuple[float, float]
 
     def interval(self, coverage: float = 0.95) -> Interval:
-        """Unbounded for a single run."""
-        if self.freedom < 1:
-            return Interval(*self.limits, coverage)
-        half = _t((1 + coverage) / 2, self.freedom) * self.scale
-        low, high = (min(max(end, self.limits[0]), self.limits[1]) for end in (self.centre - half, self.centre + half))
-        return Interval(low, high, coverage)
+        low, high, _ = self.centre.interval(coverage)
+        return Interval(max(low, self.limits[0]), min(high, self.limits[1]), coverage)
 
     def p(self, value: float) -> float:
         """Two-sided: of a repetition at least as far from our mean as `value`."""
-        if self.freedom < 1:
-            return 1.0
-        if self.scale == 0:
-            return 1.0 if value == self.centre else 0.0
-        return 2 * float(scipy.special.stdtr(self.freedom, -abs(value - self.centre) / self.scale))
+        return self.centre._replace(value=value - self.centre.value).p
 
 
 def prediction(
@@ -139,34 +167,7 @@ def prediction(
     """
     centre, spread, n = summarise(values, "mean")
     scale = max(spread, least) * math.sqrt(1 / n + _VARIANCE[statistic])
-    return Prediction(centre, scale, n - 1, limits)
-
-
-def welch(ours: Summary, theirs: Summary, coverage: float = 0.95) -> Welch:
-    """Welch's t-test and interval from summaries; unbounded with p = 1 if one side has a single seed (no variance)."""
-    difference = ours.centre - theirs.centre
-    if ours.n < 2 or theirs.n < 2:
-        return Welch(difference, -math.inf, math.inf, 1.0)
-    a, b = ours.spread**2 / ours.n, theirs.spread**2 / theirs.n
-    if a + b == 0:  # no spread on either side, e.g. 100 % in every seed
-        return Welch(difference, difference, difference, 1.0 if difference == 0 else 0.0)
-    freedom = (a + b) ** 2 / (a**2 / (ours.n - 1) + b**2 / (theirs.n - 1))
-    half = _t((1 + coverage) / 2, freedom) * math.sqrt(a + b)
-    p = 2 * float(scipy.special.stdtr(freedom, -abs(difference) / math.sqrt(a + b)))
-    return Welch(difference, difference - half, difference + half, p)
-
-
-def equivalent(ours: Summary, theirs: Summary, margin: float, alpha: float = 0.05) -> bool:
-    """Two one-sided Welch tests (TOST): whether the 1 − 2α interval of the difference lies within ± margin."""
-    bounds = welch(ours, theirs, 1 - 2 * alpha)
-    return -margin < bounds.low and bounds.high < margin
-
-
-def equivalence_p(difference: float, error: float, freedom: float, margin: float) -> float:
-    """p of the same two one-sided tests, for a difference with this standard error and degrees of freedom."""
-    if error == 0:
-        return 0.0 if abs(difference) < margin else 1.0
-    return float(scipy.special.stdtr(freedom, -(margin - abs(difference)) / error))
+    return Prediction(Student(centre, scale, n - 1), limits)
 
 
 def replication_percentile(values: Sequence[float], published: float, statistic: Statistic, seeds: int = 5) -> float:

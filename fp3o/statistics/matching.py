@@ -16,13 +16,13 @@ from fp3o.statistics.findings import (
     Effect,
     Finding,
     Pair,
-    about_zero,
     cell_at,
     finding_of,
     higher,
     p_text,
     together,
 )
+from fp3o.statistics.intervals import mean_of
 from fp3o.statistics.scores import CellRuns, Run
 from fp3o.statistics.suites import SuiteRuns
 
@@ -95,11 +95,13 @@ def matching_rises(data: SuiteRuns) -> Finding:
                 continue
             values = np.array([cell[:seeds] for cell in cells])  # [sizes, seeds]
             slopes = 100 * (doses @ values) / float(doses @ doses)
-            mean, interval, p_for, p_against = about_zero(slopes.tolist())
-            effect = Effect("points per doubling", mean, interval.low, interval.high)
+            mean = mean_of(slopes.tolist())
+            low, high, _ = mean.interval()
+            above, below = mean.sides
             name = f"{task.partition('/')[2]}, {sharing}"
-            text = f"{name}: {mean:+.2f} [{interval.low:.2f}, {interval.high:.2f}] points per doubling"
-            parts.append(finding_of(f"{text}, {p_text(min(p_for, p_against))}", 1, 1, effect, p_for, p_against))
+            text = f"{name}: {mean.value:+.2f} [{low:.2f}, {high:.2f}] points per doubling, {p_text(mean.p)}"
+            effect = Effect("points per doubling", mean.value, low, high)
+            parts.append(finding_of(text, 1, 1, effect, 2 * above, 2 * below))
     return _with_base_rates(data, together(parts))
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-import numpy as np
-import scipy
-
 from fp3o.statistics.compare import ALPHA
-from fp3o.statistics.intervals import equivalence_p, mean_interval
+from fp3o.statistics.intervals import mean_of
 from fp3o.statistics.rank_tests import rank_sum
 from fp3o.statistics.scores import CellRuns
 
@@ -49,21 +46,17 @@ def against_baseline(ours: CellRuns, baseline: CellRuns, margin: float | None, t
     seeds = sorted(a.keys() & b.keys())
     if not seeds:
         return None
-    differences = [a[seed] - b[seed] for seed in seeds]
-    n, mean = len(seeds), float(np.mean(differences))
-    low, high, _ = mean_interval(differences)
-    spread = float(np.std(differences, ddof=1)) if n > 1 else 0.0
+    n, found = len(seeds), mean_of([a[seed] - b[seed] for seed in seeds])
     if n < LEAST_SEEDS:
         p = 1.0
     elif test == "ranks" or (test == "usual" and ours.scoring.limits[0] > -math.inf):
         p = rank_sum([([a[seed] for seed in seeds], [b[seed] for seed in seeds])]).p
-    elif spread == 0:
-        p = 1.0 if mean == 0 else 0.0
     else:
-        p = 2 * float(scipy.special.stdtr(n - 1, -abs(mean) / (spread / math.sqrt(n))))
-    same = n >= LEAST_SEEDS and margin is not None and equivalence_p(mean, spread / math.sqrt(n), n - 1, margin) < ALPHA
+        p = found.p
+    same = n >= LEAST_SEEDS and margin is not None and found.p_equal(margin) < ALPHA
     floor = ours.at_floor and baseline.at_floor
-    return Paired(n, mean, low, high, p, same, floor, _verdict(floor, same, p, mean))
+    low, high, _ = found.interval()
+    return Paired(n, found.value, low, high, p, same, floor, _verdict(floor, same, p, found.value))
 
 
 def _verdict(floor: bool, same: bool, p: float, mean: float) -> Verdict:

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
-from fp3o.statistics.intervals import Interval
+from fp3o.statistics.intervals import Interval, Student
 
 Curves = NDArray[np.float64]
 
@@ -45,12 +44,10 @@ def spread_ratio(rows: Sequence[tuple[Curves, Curves]], least: float = 0.0, pair
             squares += part**2 / (len(values) - 1)
     if variance == 0:
         return SpreadRatio(math.exp(estimate), Interval(0.0, math.inf, 0.95), 1.0, 1.0)
-    freedom, error = variance**2 / squares, math.sqrt(variance)
-    half = float(scipy.special.stdtrit(freedom, 0.975)) * error
-    less = float(scipy.special.stdtr(freedom, estimate / error))
-    return SpreadRatio(
-        math.exp(estimate), Interval(math.exp(estimate - half), math.exp(estimate + half), 0.95), less, 1 - less
-    )
+    found = Student(estimate, math.sqrt(variance), variance**2 / squares)
+    low, high, coverage = found.interval()
+    more, less = found.sides
+    return SpreadRatio(math.exp(estimate), Interval(math.exp(low), math.exp(high), coverage), less, more)
 
 
 def _pseudo_values(curves: Curves, least: float) -> NDArray[np.float64]:

@@ -75,10 +75,11 @@ def test_the_median_of_five_normal_values_has_this_variance() -> None:
 def test_welch_from_summaries() -> None:
     """Ant, full sharing, FP3O against HAPPO as published: t = 321.2/√(190.9²/5 + 181.3²/5) = 2.7280, ν = 7.979."""
     found = intervals.welch(Summary(2617.4, 190.9, 5), Summary(2296.2, 181.3, 5))
-    assert found.difference == pytest.approx(321.2)
+    assert found.value == pytest.approx(321.2)
     assert found.p == pytest.approx(0.026, abs=5e-4)
-    assert found.low == pytest.approx(321.2 - 2.3069 * 117.7393, abs=0.1)
-    assert found.low + found.high == pytest.approx(2 * 321.2)
+    low, high, _ = found.interval()
+    assert low == pytest.approx(321.2 - 2.3069 * 117.7393, abs=0.1)
+    assert low + high == pytest.approx(2 * 321.2)
 
 
 def test_welch_without_spread_or_with_one_seed() -> None:
@@ -90,9 +91,19 @@ def test_welch_without_spread_or_with_one_seed() -> None:
 def test_equivalence_needs_the_90_percent_interval_inside_the_margin() -> None:
     ours, theirs = Summary(10.0, 1.0, 5), Summary(10.0, 1.0, 5)
     half = 1.8595 * math.sqrt(0.4)  # t, 8 degrees of freedom, 95 %
-    assert intervals.equivalent(ours, theirs, half + 1e-3)
-    assert not intervals.equivalent(ours, theirs, half - 1e-3)
-    assert not intervals.equivalent(Summary(11.0, 1.0, 5), theirs, half + 0.9)
+    assert intervals.welch(ours, theirs).p_equal(half + 1e-3) < 0.05
+    assert intervals.welch(ours, theirs).p_equal(half - 1e-3) > 0.05
+    assert intervals.welch(Summary(11.0, 1.0, 5), theirs).p_equal(half + 0.9) > 0.05
+    assert intervals.welch(Summary(10.0, 0.0, 1), theirs).p_equal(100.0) == 1.0
+
+
+def test_one_sided_p_values() -> None:
+    """t = 4/√(2/5) = 6.325 with 4 degrees of freedom. Five zeros are above 0 no more than below it."""
+    above, below = intervals.mean_of(FIVE).sides
+    assert above == pytest.approx(0.0016, abs=5e-5)
+    assert above + below == pytest.approx(1.0)
+    assert intervals.mean_of([0.0] * 5).sides == (1.0, 1.0)
+    assert intervals.mean_of([1.0] * 5).sides == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(("n", "margin", "power"), [(5, 1.0, 0.06), (5, 2.0, 0.77), (10, 1.0, 0.39), (10, 1.5, 0.88)])
@@ -100,10 +111,8 @@ def test_power_of_equivalence(n: int, margin: float, power: float) -> None:
     """What the test can show with five and ten seeds (two normal samples with equal means)."""
     draws = np.random.default_rng(3).standard_normal((800, 2, n))
     passed = [
-        intervals.equivalent(
-            intervals.summarise(one.tolist(), "mean"), intervals.summarise(other.tolist(), "mean"), margin=margin
-        )
-        for one, other in draws
+        intervals.welch(*(intervals.summarise(x.tolist(), "mean") for x in pair)).p_equal(margin) < 0.05
+        for pair in draws
     ]
     assert np.mean(passed) == pytest.approx(power, abs=0.055)
 
