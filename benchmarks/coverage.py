@@ -127,7 +127,7 @@ def over_tasks(statistic: Callable[..., Array], rows: int, kind: str) -> float:
 
 
 def interquartile(rows: int, kind: str) -> float:
-    expected = truth(kind, lambda values: float(aggregate.interquartile_mean(values)))
+    expected = truth(kind, aggregate.interquartile_mean)
     found = [aggregate.interquartile_interval(list(one)) for one in drawn(kind, 700, rows, 5, seed=10)]
     return share([one.contains(expected) for one in found])
 

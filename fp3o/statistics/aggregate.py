@@ -1,7 +1,7 @@
 """Aggregates over tasks (Agarwal et al. 2021): interquartile mean, optimality gap, probability of improvement, profile.
 
-Scores are one array per task, on a scale common to all tasks; the last axis is runs. Intervals hold for five runs
-per task (tests/statistics/test_coverage.py).
+Scores are one array per task, one score per run, on a scale common to all tasks. Intervals hold for five runs per task
+(tests/statistics/test_coverage.py).
 """
 
 from __future__ import annotations
@@ -12,49 +12,32 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fp3o.statistics.intervals import Interval, Student
-from fp3o.statistics.rank_tests import chance_interval
+from fp3o.statistics.rank_tests import chance_interval, rank_sum
 
-Array = NDArray[Any]
 Tasks = Sequence[ArrayLike]
 
 
-def interquartile_mean(*tasks: ArrayLike, axis: int = -1) -> Array:
+def interquartile_mean(*tasks: ArrayLike) -> float:
     """25 %-trimmed mean of the scores of all tasks pooled (not of the tasks' means)."""
-    return np.asarray(
-        scipy.stats.trim_mean(np.concatenate([np.asarray(task, float) for task in tasks], axis), 0.25, axis)
-    )
+    return float(scipy.stats.trim_mean(np.concatenate(tasks), 0.25))
 
 
-def mean_of_tasks(*tasks: ArrayLike, axis: int = -1) -> Array:
+def mean_of_tasks(*tasks: ArrayLike) -> float:
     """Mean over tasks of the task's mean."""
-    return np.asarray(np.mean([np.asarray(task, float).mean(axis) for task in tasks], axis=0))
+    return float(np.mean([np.mean(task) for task in tasks]))
 
 
-def median_of_tasks(*tasks: ArrayLike, axis: int = -1) -> Array:
+def median_of_tasks(*tasks: ArrayLike) -> float:
     """Median over tasks of the task's mean."""
-    return np.asarray(np.median([np.asarray(task, float).mean(axis) for task in tasks], axis=0))
+    return float(np.median([np.mean(task) for task in tasks]))
 
 
-def optimality_gap(*tasks: ArrayLike, axis: int = -1) -> Array:
+def optimality_gap(*tasks: ArrayLike) -> float:
     """1 minus the mean of the scores capped at 1."""
-    return 1.0 - mean_of_tasks(*(np.minimum(task, 1.0) for task in tasks), axis=axis)
-
-
-def probability_of_improvement(*tasks: ArrayLike, axis: int = -1) -> Array:
-    """P(X > Y), mean over tasks: the fraction of all pairs of runs in which X scores higher, ties counted half.
-
-    tasks: the scores of X task by task, then those of Y.
-    """
-    arrays = [np.moveaxis(np.asarray(task, float), axis, -1) for task in tasks]
-    half = len(arrays) // 2
-    chances = []
-    for x, y in zip(arrays[:half], arrays[half:], strict=True):
-        gap = x[..., :, None] - y[..., None, :]
-        chances.append((gap > 0).mean((-2, -1)) + 0.5 * (gap == 0).mean((-2, -1)))
-    return np.asarray(np.mean(chances, axis=0))
+    return 1.0 - mean_of_tasks(*(np.minimum(task, 1.0) for task in tasks))
 
 
 def profile(tasks: Tasks, thresholds: Sequence[float]) -> list[float]:
@@ -63,7 +46,7 @@ def profile(tasks: Tasks, thresholds: Sequence[float]) -> list[float]:
     return [float((pooled > threshold).mean()) for threshold in thresholds]
 
 
-def mean_interval_of_tasks(statistic: Callable[..., Array], tasks: Tasks) -> Interval:
+def mean_interval_of_tasks(statistic: Callable[..., float], tasks: Tasks) -> Interval:
     """95 % interval of a mean or median over tasks: leaving out one run at a time gives its standard error, Student's t
     the rest, with Satterthwaite's degrees of freedom; of one task it is Student's interval of the mean.
 
@@ -75,13 +58,10 @@ def mean_interval_of_tasks(statistic: Callable[..., Array], tasks: Tasks) -> Int
         return UNKNOWN
     parts = []
     for place, sample in enumerate(samples):
-        left_out = []
-        for run in range(len(sample)):
-            rest = [*samples[:place], np.delete(sample, run), *samples[place + 1 :]]
-            left_out.append(float(statistic(*rest)))
-        n = len(sample)
+        before, after, n = samples[:place], samples[place + 1 :], len(sample)
+        left_out = [statistic(*before, np.delete(sample, run), *after) for run in range(n)]
         parts.append((float(np.var(left_out)) * (n - 1), n - 1))
-    return _students(float(statistic(*samples)), parts, 1.0)
+    return _students(statistic(*samples), parts, 1.0)
 
 
 def interquartile_interval(tasks: Tasks) -> Interval:
@@ -95,7 +75,7 @@ def interquartile_interval(tasks: Tasks) -> Interval:
     kept = 1 - 2 * cut / size
     clipped = [np.clip(sample, pool[cut], pool[size - 1 - cut]) / kept for sample in samples]
     parts = [(float(sample.var(ddof=1)) * len(sample) / size**2, len(sample) - 1) for sample in clipped]
-    centre = float(interquartile_mean(*samples))
+    centre = interquartile_mean(*samples)
     if len(samples) == 1:
         return _students(centre, [(parts[0][0], max(1, size - 2 * cut - 1))], 1.0)
     return _students(centre, parts, kept)
@@ -144,12 +124,13 @@ def pooled(rows: Rows, metrics: Sequence[str] = tuple(METRICS)) -> dict[str, dic
             if name == "interquartile_mean"
             else mean_interval_of_tasks(METRICS[name], rows)
         )
-        found[name] = {"value": number(float(METRICS[name](*rows))), "interval": bounds(interval)}
+        found[name] = {"value": number(METRICS[name](*rows)), "interval": bounds(interval)}
     return found
 
 
 def improvement(one: Rows, other: Rows) -> dict[str, Any]:
     """P(a seed of `one` scores higher than one of `other`), averaged over the rows, and the interval."""
-    chance = float(probability_of_improvement(*one, *other))
-    sizes = [(len(a), len(b)) for a, b in zip(one, other, strict=True)]
+    rows = list(zip(one, other, strict=True))
+    chance = rank_sum(rows).chance
+    sizes = [(len(a), len(b)) for a, b in rows]
     return {"value": number(chance), "interval": bounds(chance_interval(chance, sizes))}

@@ -9,8 +9,8 @@ of normal deviates to pass a threshold. Cells are chosen one group after the oth
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass
 from statistics import NormalDist
 
 from fp3o.config import Cell
@@ -160,16 +160,6 @@ def _bundles(
 
 def _touches(question: Question, bundle: frozenset[str]) -> bool:
     return any(not bundle.isdisjoint(row) for row in question.rows)
-
-
-def without(data: SuiteRuns, hidden: Collection[str]) -> SuiteRuns:
-    """The suite as if these cells had not been run."""
-    return data.seen(lambda name: replace(data.cells[name], runs=()) if name in hidden else data.cells[name])[0]
-
-
-def decided(data: SuiteRuns) -> int:
-    """Number of claims that are supported, contradicted or shown to be no difference."""
-    return sum(finding.verdict in DECIDED for _, finding in ledger(data))
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def scaled(cells: list[CellRuns]) -> list[list[float]]:
 
 
 def comparisons(data: SuiteRuns) -> list[dict[str, Any]]:
-    """Every group's pooled scores and P(X > Y), for scorecard.json and the report; 95 % stratified bootstrap."""
+    """Every group's pooled scores and P(X > Y), with 95 % intervals, for scorecard.json and the report."""
     found = []
     for labels, rows in groups(data):
         tables = [scaled(cells) for cells in rows.values()]

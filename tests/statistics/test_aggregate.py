@@ -21,9 +21,9 @@ def test_point_estimates() -> None:
 
 
 def test_probability_of_improvement_is_mann_whitney_over_tasks() -> None:
-    assert aggregate.probability_of_improvement([1, 2], [3, 4], [1, 2], [3, 4]) == 0.5
-    assert aggregate.probability_of_improvement([3, 4], [0, 5], [1, 2], [1, 2]) == 0.75
-    assert aggregate.probability_of_improvement([2, 3], [1, 2]) == pytest.approx(3.5 / 4)
+    assert aggregate.improvement([[1, 2], [3, 4]], [[1, 2], [3, 4]])["value"] == 0.5
+    assert aggregate.improvement([[3, 4], [0, 5]], [[1, 2], [1, 2]])["value"] == 0.75
+    assert aggregate.improvement([[2, 3]], [[1, 2]])["value"] == pytest.approx(3.5 / 4)
 
 
 def test_profile_counts_runs_above() -> None:

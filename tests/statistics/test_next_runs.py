@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -14,6 +15,7 @@ from fp3o import config
 from fp3o.errors import UserError
 from fp3o.runs import layout
 from fp3o.statistics import gathered, next_runs, rates
+from fp3o.statistics.claims import ledger
 from fp3o.statistics.next_runs import Question, plan
 from fp3o.statistics.rates import Rate, Rates
 from fp3o.statistics.suites import SuiteRuns
@@ -134,6 +136,16 @@ def test_bad_input_is_one_line(
     assert words in capsys.readouterr().err
 
 
+def without(data: SuiteRuns, hidden: set[str]) -> SuiteRuns:
+    """The suite as if these cells had not been run."""
+    return data.seen(lambda name: replace(data.cells[name], runs=()) if name in hidden else data.cells[name])[0]
+
+
+def decided(data: SuiteRuns) -> int:
+    """Number of claims that are supported, contradicted or shown to be no difference."""
+    return sum(finding.verdict in next_runs.DECIDED for _, finding in ledger(data))
+
+
 @pytest.mark.slow
 def test_following_the_plan_decides_more_claims_than_a_random_order(pulled: Path) -> None:
     """At a tenth of the steps, with half of the shipped cells hidden and a tenth of their minutes to spend."""
@@ -147,13 +159,13 @@ def test_following_the_plan_decides_more_claims_than_a_random_order(pulled: Path
     for split in range(8):
         hidden = set(random.Random(split).sample(have, len(have) // 2))
         budget = 0.1 * sum(minutes[cell] for cell in hidden)
-        rest = next_runs.without(early, hidden)
-        before.append(next_runs.decided(rest))
+        rest = without(early, hidden)
+        before.append(decided(rest))
         costs = {cell: minutes[cell] for cell in hidden}
         chosen = plan(next_runs.questions(rest), set(have) - hidden, costs.get, budget)
         cells = {cell for step in chosen for cell in step.cells}
         assert sum(minutes[cell] for cell in cells) <= budget
-        planned.append(next_runs.decided(next_runs.without(early, hidden - cells)))
+        planned.append(decided(without(early, hidden - cells)))
         for shuffle in range(4):
             order, left, taken = sorted(hidden), budget, set()
             random.Random(100 * split + shuffle).shuffle(order)
@@ -161,5 +173,5 @@ def test_following_the_plan_decides_more_claims_than_a_random_order(pulled: Path
                 if minutes[cell] <= left:
                     taken.add(cell)
                     left -= minutes[cell]
-            at_random.append(next_runs.decided(next_runs.without(early, hidden - taken)))
+            at_random.append(decided(without(early, hidden - taken)))
     assert mean(before) < mean(at_random) < mean(planned)
