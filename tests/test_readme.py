@@ -203,7 +203,7 @@ def test_a_sentence_planted_among_results_is_named(page: str, tmp_path: Path) ->
 
 def copied(to: Path) -> Path:
     """What pages are made of, to be changed."""
-    for name in (*PAGES, STATISTICS, "docs/results.md"):
+    for name in (*PAGES, STATISTICS, "docs/results.md", "docs/paper-map.md"):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, to / name)
     for folder in ("docs/templates", "docs/evidence", "results"):

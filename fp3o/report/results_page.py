@@ -1,4 +1,6 @@
-"""docs/results.md and the marked blocks of other pages, from the committed tables: `python -m fp3o.report.results_page`
+"""docs/results.md, docs/paper-map.md and marked blocks of other pages, from the committed tables.
+
+    python -m fp3o.report.results_page
 
 Sentences stand in docs/templates (Jinja2). Their numbers and their words of direction (ahead, behind, level,
 undecided) are computed here from the tables' columns; nothing about a result is typed.
@@ -22,6 +24,8 @@ from fp3o.config import SHARINGS, Cell, algorithm_title
 from fp3o.errors import as_command
 from fp3o.grouping import grouped
 from fp3o.report.conclusions import by_verdict, conclusions, counted, listed, named
+from fp3o.report.paper_map import PaperMap
+from fp3o.statistics import published
 from fp3o.statistics.intervals import Student, Summary, welch
 from fp3o.statistics.margins import margin_of
 from fp3o.statistics.published import bounds, row_title, task_title
@@ -29,7 +33,7 @@ from fp3o.statistics.suites import markdown, read_csv
 
 BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 PAGES = ("README.md", "docs/index.md", "docs/deviations.md")
-"""With marked blocks; docs/results.md is written as a whole."""
+"""With marked blocks; docs/results.md and docs/paper-map.md are written as a whole."""
 STATISTICS = "docs/statistics.md"
 """With a block on intervals, and no results."""
 MINUS = re.compile(r"(?<=[\s\[(])-(?=\d)")
@@ -353,6 +357,9 @@ def environment(results: Results) -> Environment:
         bounds,
     )
     found.globals |= {word.__name__: word for word in words}
+    paper_map = PaperMap.read(results.root / "results/paper")
+    found.filters |= {"file": paper_map.file, "state": paper_map.state}
+    found.globals |= {"paper_map": paper_map, "published": published.paper}
     found.globals |= {"results": results, "Counter": Counter, "sum": sum, "min": min, "max": max, "len": len}
     return found
 
@@ -364,7 +371,7 @@ def written(root: Path) -> dict[Path, str]:
     def rendered(name: str) -> str:
         return MINUS.sub("−", templates.get_template(name).render())
 
-    pages = {root / "docs/results.md": rendered("results.md.j2")}
+    pages = {root / f"docs/{name}": rendered(f"{name}.j2") for name in ("results.md", "paper-map.md")}
     for name in (*PAGES, STATISTICS):
         text = (root / name).read_text()
         pages[root / name] = BLOCK.sub(lambda found: found[1] + rendered(f"blocks/{found[2]}.md.j2") + found[4], text)

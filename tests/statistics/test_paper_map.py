@@ -1,27 +1,12 @@
-"""docs/paper-map.md is what suite, manifest and scorecard say, and leaves nothing of the paper out."""
+"""docs/paper-map.md says how much of each table and figure was run, and leaves nothing of the paper out."""
 
 from __future__ import annotations
 
-import json
-import re
-from pathlib import Path
-
-import pytest
-
 from fp3o import config
-from fp3o.statistics import paper_map, published
+from fp3o.report.paper_map import PaperMap
+from fp3o.runs.layout import RunId
+from fp3o.statistics import published
 from fp3o.statistics.claims import every_claim
-
-ROOT = Path(__file__).parents[2]
-NOTHING: dict[str, list[str]] = {"claims": []}
-
-
-def test_the_document_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    paper_map.main(["--out", str(tmp_path / "map.md")])
-    assert (tmp_path / "map.md").read_text() == (ROOT / "docs" / "paper-map.md").read_text(), (
-        "python -m fp3o.statistics.paper_map --out docs/paper-map.md"
-    )
 
 
 def test_nothing_of_the_suite_or_the_ledger_is_left_out() -> None:
@@ -38,17 +23,11 @@ def test_the_state_counts_complete_cells() -> None:
     """All seeds of one cell and four of another: one of 16 cells; a run of other settings does not count."""
     suite = config.load_suite("paper")
     first, second, third = (cell.id for cell in suite.artefact("table-mpe").cells[:3])
-    runs = [
-        {"cell": cell, "digest": suite.run(cell)[0].digest, "seed": seed}
-        for cell in (first, second)
-        for seed in range(5)
-    ]
-    runs += [{"cell": third, "digest": "0" * 10, "seed": seed} for seed in range(5)]
+    runs = [RunId(cell, suite.run(cell)[0].digest, seed) for cell in (first, second) for seed in range(5)]
+    runs += [RunId(third, "0" * 10, seed) for seed in range(5)]
 
     def state(count: int) -> str:
-        text = paper_map.document(suite, {"runs": dict(enumerate(runs[:count]))}, NOTHING, {})
-        (line,) = re.findall(r"`table_appendix_MPE` .* \| (.*) \|", text)
-        return str(line)
+        return PaperMap(suite, runs[:count], ()).state(suite.artefact("table-mpe"))
 
     assert [state(count) for count in (4, 9, 15)] == ["not run", "1 of 16 cells", "2 of 16 cells"]
 
@@ -56,6 +35,7 @@ def test_the_state_counts_complete_cells() -> None:
 def test_costs_count_as_measured() -> None:
     suite = config.load_suite("paper")
     cells = [cell.id for cell in suite.artefact("table-cost").cells]
-    text = paper_map.document(suite, {"runs": {}}, NOTHING, cells[:7])
-    assert text.count(f"7 of {len(cells)} cells") == 3  # time, memory, and the figure that reads them
-    assert json.dumps(text).count("complete |") == 6 + 3  # tables and drawings that need no runs
+    known = PaperMap(suite, (), cells[:7])
+    states = [known.state(one) for label in (*published.paper()["items"], "") for one in known.of(label)]
+    assert states.count(f"7 of {len(cells)} cells") == 3  # time, memory, and the figure that reads them
+    assert states.count("complete") == 6 + 3  # tables and drawings that need no runs
