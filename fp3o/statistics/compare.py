@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Literal, NamedTuple
 
 from fp3o.config import Change
 from fp3o.config.domains import Scoring
-from fp3o.statistics.choices import USUAL, Choices, Family
+from fp3o.statistics.choices import USUAL, Choices
 from fp3o.statistics.intervals import (
     Interval,
     Summary,
-    adjust,
     prediction,
     replication_percentile,
     summarise,
@@ -24,32 +23,6 @@ from fp3o.statistics.tables.digits import decimals
 
 Verdict = Literal["consistent", "differs", "undecided"]
 ALPHA = 0.05
-
-
-class Judged(Protocol):
-    """A comparison whose verdict depends on its p-value."""
-
-    @property
-    def p(self) -> float: ...
-
-    def with_p(self, p: float) -> Self:
-        """The same with another p-value, and the verdict that follows."""
-        ...
-
-
-AnyJudged = TypeVar("AnyJudged", bound=Judged)
-
-
-def judge(found: Sequence[AnyJudged], planned: int = 0, family: Family = "planned") -> list[AnyJudged]:
-    """The comparisons of one table with p-values adjusted for their number (Benjamini–Hochberg) and new verdicts.
-
-    planned: how many comparisons the table will have when all its cells were run; by default those there are.
-    """
-    if family == "alone":
-        return list(found)
-    planned = planned if family == "planned" else 0
-    adjusted = adjust([one.p for one in found], max(planned, len(found)))
-    return [one.with_p(p) for one, p in zip(found, adjusted, strict=True)]
 
 
 class Comparison(NamedTuple):
@@ -66,7 +39,7 @@ class Comparison(NamedTuple):
     standardised: float | None
     """The difference divided by the published standard deviation; None where none is published."""
     p: float
-    """Of no difference; `judge` adjusts it for the number of cells in a table."""
+    """Of no difference; the table's `build` adjusts it for the number of cells in a table."""
     margin: float
     """Differences smaller than this count as equivalent."""
     equivalent: bool
@@ -97,7 +70,7 @@ class Comparison(NamedTuple):
 def compare(
     values: Sequence[float], published: Published, rule: Scoring, margin: float, test: str = "usual"
 ) -> Comparison:
-    """Compare one cell's scores, one per seed, with the published value. For the cells of a table call `judge` next.
+    """Compare one cell's scores, one per seed, with the published value.
 
     Means: Welch's test and two one-sided ones. Medians: the published ± is not over seeds at all, so the published
     value is held against where the median of five further seeds of ours would fall; seeds are taken to vary by one
@@ -137,10 +110,10 @@ def compare_cell(
     cell: str, values: Sequence[float], rule: Scoring | None = None, choices: Choices = USUAL
 ) -> Comparison | None:
     """`compare` for a cell id; None where the paper has no number or nothing was run. rule: the domain's by default."""
-    published, margin = scores().get(cell), margin_of(cell)
+    published, margin = scores().get(cell), margin_of(cell, factor=choices.margin)
     if published is None or margin is None or not values:
         return None
-    return compare(values, published, rule or scoring_of(cell), margin * choices.margin, choices.test)
+    return compare(values, published, rule or scoring_of(cell), margin, choices.test)
 
 
 def _plus_minus(centre: float, spread: float | None, digits: int = 1) -> str:

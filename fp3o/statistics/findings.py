@@ -219,9 +219,8 @@ def compared(data: SuiteRuns, pairs: Sequence[Pair]) -> list[Compared]:
         first, second = one.by_seed(), other.by_seed()
         if min(len(first), len(second)) > 1:
             paired = one.scoring.paired and data.choices.test == "usual" and len(first.keys() & second.keys()) > 1
-            margin = margin_of(pair[1], data.suite)
-            scaled = None if margin is None else margin * data.choices.margin
-            found.append(Compared(pair, first, second, scaled, paired, one.at_floor and other.at_floor, steps))
+            margin = margin_of(pair[1], data.suite, data.choices.margin)
+            found.append(Compared(pair, first, second, margin, paired, one.at_floor and other.at_floor, steps))
     return found
 
 

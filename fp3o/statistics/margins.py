@@ -13,14 +13,13 @@ SHARE = 0.1
 """Of the range of the paper's values on a task, as 10 points are of the range of win rates."""
 
 
-def margin_of(cell: str, suite: Suite | None = None) -> float | None:
+def margin_of(cell: str, suite: Suite | None = None, factor: float = 1.0) -> float | None:
     """In units of the score: what the suite says of such cells (`margins:`), the domain's number (10 points of win
-    rate), or a tenth of the paper's range on the task; None where there is none of these."""
-    for entry in reversed(suite.raw.get("margins", ()) if suite is not None else ()):
-        if fnmatchcase(cell, entry["cells"]):
-            return float(entry["margin"])
-    own = scoring_of(cell).margin
-    return own if own is not None else _published(*Cell.of(cell).row[:2])
+    rate), or a tenth of the paper's range on the task, times `factor`; None where there is none of these."""
+    said = suite.raw.get("margins", ()) if suite is not None else ()
+    fitting = [float(entry["margin"]) for entry in said if fnmatchcase(cell, entry["cells"])]
+    known = (*fitting[-1:], scoring_of(cell).margin, _published(*Cell.of(cell).row[:2]))
+    return next((factor * margin for margin in known if margin is not None), None)
 
 
 @cache

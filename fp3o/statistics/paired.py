@@ -26,7 +26,7 @@ class Paired(NamedTuple):
     """`low` and `high`: 95 % t interval of the difference; unbounded for a single seed."""
     p: float
     """p-value of no difference, 1 with fewer than three seeds: of the paired t-test, for win rates of the exact
-    rank-sum test; `judge` adjusts it for the number of cells in a table."""
+    rank-sum test; the table's `build` adjusts it for the number of its cells."""
     equivalent: bool
     """Whether the 90 % interval lies within ± the margin."""
     floor: bool
@@ -38,7 +38,7 @@ class Paired(NamedTuple):
 
 
 def against_baseline(ours: CellRuns, baseline: CellRuns, margin: float | None, test: str = "usual") -> Paired | None:
-    """Compare two cells; None if no seed is in both. For the cells of a table call `judge` next.
+    """Compare two cells; None if no seed is in both.
 
     margin: smaller differences count as none; None: nothing is ever equivalent. test: as `Choices.test`.
     """

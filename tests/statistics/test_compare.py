@@ -10,8 +10,9 @@ import pytest
 from fp3o.config import Change
 from fp3o.config.domains import RETURN
 from fp3o.statistics import compare, published
-from fp3o.statistics.compare import compare_cell, judge, sentence
+from fp3o.statistics.compare import Comparison, compare_cell, sentence
 from fp3o.statistics.published import Published
+from fp3o.statistics.tables.build import judge
 
 CHEETAH = "mamujoco/halfcheetah-6x1/full/fp3o"  # published 4128.3 ± 366.9
 HOPPER = "mamujoco/hopper-3x1/full/fp3o"  # published 3514.1 ± 133.4
@@ -84,6 +85,10 @@ def verdict(cell: str, values: list[float]) -> str:
     return found.verdict
 
 
+def judged(*found: Comparison, planned: int = 0) -> list[Comparison]:
+    return list(judge({str(place): one for place, one in enumerate(found)}, planned).values())
+
+
 def test_judging_a_table_is_stricter_than_judging_a_cell(scores_around: Around) -> None:
     """One cell at p ≈ 0.03 among twenty that agree well but cannot be shown to: no longer a difference."""
     entry = published.scores()[CHEETAH]
@@ -91,13 +96,13 @@ def test_judging_a_table_is_stricter_than_judging_a_cell(scores_around: Around) 
     near = compare.compare(scores_around(3500, 330), entry, RETURN, 200.0)
     assert near.verdict == "differs"
     assert 0.02 < near.p < 0.05
-    verdicts = [found.verdict for found in judge([near, *[wide] * 20])]
+    verdicts = [found.verdict for found in judged(near, *[wide] * 20)]
     assert verdicts == ["undecided"] * 21
-    assert judge([near])[0].verdict == "differs"
+    assert judged(near)[0].verdict == "differs"
     # The table's plan counts, not what was run of it.
-    assert judge([near], planned=21)[0].verdict == "undecided"
+    assert judged(near, planned=21)[0].verdict == "undecided"
     sure = near._replace(p=0.0001)
-    alone, later = judge([sure], planned=21)[0], judge([sure, near, *[wide] * 19], planned=21)[0]
+    alone, later = judged(sure, planned=21)[0], judged(sure, near, *[wide] * 19, planned=21)[0]
     assert alone.verdict == later.verdict == "differs"
     assert later.p <= alone.p
 

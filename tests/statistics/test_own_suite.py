@@ -16,10 +16,9 @@ from fp3o import config
 from fp3o.errors import UserError
 from fp3o.report import __main__ as report
 from fp3o.statistics import paired, scorecard
-from fp3o.statistics.compare import judge
 from fp3o.statistics.scores import CellRuns, Curve, Planned, Run
 from fp3o.statistics.suites import SuiteRuns
-from fp3o.statistics.tables.build import build
+from fp3o.statistics.tables.build import build, judge
 from fp3o.statistics.tables.digits import decimals
 from fp3o.statistics.tables.writers import to_csv, to_latex, to_markdown
 from paper_figures import __main__ as one_figure
@@ -131,8 +130,9 @@ def test_the_baseline_is_compared_seed_by_seed(data: SuiteRuns) -> None:
     assert (alone.n, alone.difference, alone.verdict) == (1, 1.0, "undecided")
     first = against(dict(enumerate((3.0, 5.0, 4.0))), dict(enumerate((1.0, 1.0, 1.0))))
     assert first is not None
-    assert (first.verdict, judge([first, *[first._replace(p=1.0)] * 3])[0].verdict) == ("better", "undecided")
-    assert judge([first], planned=4)[0].verdict == "undecided"  # three more were planned
+    others = {str(place): first._replace(p=1.0) for place in range(3)}
+    assert (first.verdict, judge({"first": first, **others})["first"].verdict) == ("better", "undecided")
+    assert judge({"first": first}, planned=4)["first"].verdict == "undecided"  # three more were planned
 
 
 def against(

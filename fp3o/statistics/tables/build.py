@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from fp3o.config import SHARINGS, Artefact, Cell
 from fp3o.statistics import published as paper
 from fp3o.statistics.choices import USUAL, Choices, Family
-from fp3o.statistics.compare import compare_cell, judge
-from fp3o.statistics.intervals import interval_of
+from fp3o.statistics.compare import Comparison, compare_cell
+from fp3o.statistics.intervals import adjust, interval_of
 from fp3o.statistics.margins import margin_of
 from fp3o.statistics.paired import Paired, against_baseline
 from fp3o.statistics.scores import CellRuns
@@ -105,20 +106,25 @@ def judged_entries(data: SuiteRuns, artefact: Artefact) -> dict[str, Entry]:
     """The table's entries by cell, judged, without marks."""
     members = cells_of(data.suite, artefact)
     entries = [entry_of(data.cells[cell.id], data.suite.whole, data.choices) for cell in members]
-    judged = _judged(entries, data.choices.family)
+    compared = {entry.cell: entry.comparison for entry in entries if entry.comparison is not None}
+    verdicts = judge(compared, sum(entry.published is not None for entry in entries), data.choices.family)
+    judged = {entry.cell: replace(entry, comparison=verdicts.get(entry.cell)) for entry in entries}
     return _against(judged, artefact.baseline, data) if artefact.baseline else judged
 
 
-def _judged(entries: Iterable[Entry], family: Family) -> dict[str, Entry]:
-    """The entries of one table by cell, p-values adjusted for the number of its cells with a published value, run or
-    not: what is run next may not take a verdict back."""
-    by_cell = {entry.cell: entry for entry in entries}
-    compared = [(name, entry.comparison) for name, entry in by_cell.items() if entry.comparison is not None]
-    planned = sum(entry.published is not None for entry in by_cell.values())
-    verdicts = judge([comparison for _, comparison in compared], planned, family)
-    for (name, _), verdict in zip(compared, verdicts, strict=True):
-        by_cell[name] = replace(by_cell[name], comparison=verdict)
-    return by_cell
+Judged = TypeVar("Judged", Comparison, Paired)
+
+
+def judge(found: Mapping[str, Judged], planned: int = 0, family: Family = "planned") -> dict[str, Judged]:
+    """Comparisons of one table with p-values adjusted for their number (Benjamini–Hochberg) and new verdicts.
+
+    planned: how many comparisons the table will have when all its cells were run, by default those there are: what is
+    run next may not take a verdict back.
+    """
+    if family == "alone":
+        return dict(found)
+    adjusted = adjust([one.p for one in found.values()], max(planned if family == "planned" else 0, len(found)))
+    return {name: one.with_p(p) for (name, one), p in zip(found.items(), adjusted, strict=True)}
 
 
 def _against(entries: dict[str, Entry], baseline: str, data: SuiteRuns) -> dict[str, Entry]:
@@ -130,10 +136,9 @@ def _against(entries: dict[str, Entry], baseline: str, data: SuiteRuns) -> dict[
         base = entries.get(f"{Cell.of(name).row}/{baseline}")
         if base is not None and base is not entry and entry.runs is not None and base.runs is not None:
             planned += 1
-            margin = margin_of(name, data.suite)
-            scaled = None if margin is None else margin * data.choices.margin
-            paired = against_baseline(entry.runs, base.runs, scaled, data.choices.test)
+            margin = margin_of(name, data.suite, data.choices.margin)
+            paired = against_baseline(entry.runs, base.runs, margin, data.choices.test)
             if paired is not None:
                 found[name] = paired
-    judged = dict(zip(found, judge(list(found.values()), planned, data.choices.family), strict=True))
+    judged = judge(found, planned, data.choices.family)
     return {name: replace(entry, paired=judged.get(name)) for name, entry in entries.items()}
