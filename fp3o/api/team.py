@@ -54,18 +54,14 @@ class Team:
 
         Actions have the form of the observations: an array that `run.make_env().step` takes, or dictionaries by name.
         """
-        if isinstance(observations, Mapping):
-            given = None if available is None else [_by_name(available)]
-            (actions,), memory = self._act_by_name([observations], _added(memory), given, deterministic)
-            return actions, None if memory is None else memory[0]
-        if isinstance(observations, (list, tuple)) and observations and isinstance(observations[0], Mapping):
-            masks = None if available is None else [_by_name(mask) for mask in available]  # type: ignore[union-attr]
-            return self._act_by_name(observations, memory, masks, deterministic)
-        seen = self._complete(observations)
-        if seen.ndim == 2:
-            legal = None if available is None else np.asarray(available)[None]
-            chosen, memory = self._act(seen[None], _added(memory), legal, deterministic)
-            return chosen[0], None if memory is None else memory[0]
+        by_name = _are_by_name(observations)
+        seen: Any = observations if by_name else self._complete(observations)
+        if isinstance(seen, Mapping) or np.ndim(seen) == 2:  # A batch of one.
+            given = (None if x is None else [x] for x in (memory, available))
+            actions, after = self.act([seen], *given, deterministic)  # type: ignore[arg-type]
+            return actions[0], None if after is None else after[0]
+        if by_name:
+            return self._act_by_name(seen, memory, available, deterministic)
         return self._act(seen, memory, None if available is None else np.asarray(available), deterministic)
 
     def to_torch(self) -> TorchTeam:
@@ -185,10 +181,12 @@ class Team:
         self,
         observations: Sequence[Mapping[str, Any]],
         memory: Any,
-        available: Sequence[Mapping[str, Any]] | None,
+        available: Any,
         deterministic: bool,
     ) -> tuple[list[dict[str, Any]], NDArray[np.float32] | None]:
         """Agents without an observation have left: they act on zeros, and what they do is not returned."""
+        if available is not None and not _are_by_name(available):
+            raise UserError("available is no dictionary; allowed: masks by agent name, as the observations are given")
         discrete = self._spec.action.kind == "categorical"
         rows = np.zeros((len(observations), self._spec.agents, self._width), np.float32)
         legal = np.tile(self._existing, (len(observations), 1, 1))
@@ -281,12 +279,6 @@ def _existing(spec: EnvSpec) -> NDArray[np.bool_]:
     return np.stack(rows)
 
 
-def _added(memory: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
-    """With an axis for the environment."""
-    return None if memory is None else np.asarray(memory)[None]
-
-
-def _by_name(mask: Any) -> Mapping[str, Any]:
-    if not isinstance(mask, Mapping):
-        raise UserError("available is no dictionary; allowed: masks by agent name, as the observations are given")
-    return mask
+def _are_by_name(given: Any) -> bool:
+    """Whether it is a dictionary, or a list of them."""
+    return isinstance(given[0] if isinstance(given, (list, tuple)) and given else given, Mapping)
