@@ -11,8 +11,9 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 from fp3o import config
 from fp3o.cli.arguments import Imports, allow_code, read_run
 from fp3o.cli.roots import Roots
-from fp3o.cli.train import NOT_KEPT, Computing, Keeping, Watching, run_training
+from fp3o.cli.train import NOT_KEPT, ON_THIS_MACHINE, Keeping, Watching, run_training
 from fp3o.errors import UserError
+from fp3o.execution.compute import Compute
 from fp3o.runs import layout
 
 
@@ -22,7 +23,7 @@ def continue_(
     total_steps: Annotated[int, arg(metavar="N", help="Environment steps per seed, those that are done included.")],
     import_: Imports = (),
     trust: Annotated[bool, arg(help="Import the environment's code that run.json names (module:factory).")] = False,
-    computing: OmitArgPrefixes[Computing],
+    computing: OmitArgPrefixes[Compute] = ON_THIS_MACHINE,
     watching: OmitArgPrefixes[Watching],
     keeping: OmitArgPrefixes[Keeping],
 ) -> int:

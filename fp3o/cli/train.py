@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
@@ -33,71 +33,46 @@ if TYPE_CHECKING:
     from fp3o.training.callbacks import Callback
 
 NOT_KEPT = "`fp3o train` with --keep-state does, and with --replace it trains finished runs again"
+ON_THIS_MACHINE = Compute(threads=0)
 GAME_OPTIONS = ("env", "env_args")  # Name the user's environment; not shown as deviations.
-
-
-@dataclass(frozen=True)
-class Computing:
-    """Where and how training is computed."""
-
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"], arg(help="Where updates run; auto takes a GPU if there is one.")
-    ] = "auto"
-    path: Annotated[
-        Literal["auto", "eager", "compiled"],
-        arg(help="How updates run; auto compiles where a compiler exists and the run is long enough to repay it."),
-    ] = "auto"
-    threads: Annotated[
-        int,
-        arg(
-            metavar="K",
-            help="CPU threads of the simulators and of eager updates; 0: what pays on this machine. "
-            "Results do not change.",
-        ),
-    ] = 0
-    allow_path_change: Annotated[
-        bool, arg(help="Resume although device, path or torch version changed; no longer bit-exact.")
-    ] = False
 
 
 @dataclass(frozen=True)
 class Watching:
     """What is recorded besides the run's own files."""
 
-    tensorboard: Annotated[
-        bool, arg(help="Also write TensorBoard events below scratch/ (needs the tensorboard package).")
-    ] = False
-    wandb: Annotated[
-        bool, arg(help="Also log to Weights & Biases (needs the wandb package; WANDB_MODE=offline sends nothing).")
-    ] = False
-    timings: Annotated[
-        Path | None, arg(metavar="FILE", help="Also write the seconds of every iteration by phase to FILE (CSV).")
-    ] = None
+    tensorboard: bool = False
+    """Also write TensorBoard events below scratch/ (needs the tensorboard package)."""
+    wandb: bool = False
+    """Also log to Weights & Biases (needs the wandb package; WANDB_MODE=offline sends nothing)."""
+    timings: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Also write the seconds of every iteration by phase to FILE (CSV)."""
 
 
 @dataclass(frozen=True)
 class Keeping:
     """What is kept below scratch/ when the run is finished; nothing by default."""
 
-    keep_state: Annotated[bool, arg(help="The last state, from which `fp3o continue` goes on.")] = False
-    checkpoint_every: Annotated[int, arg(metavar="K", help="A checkpoint after every K-th iteration; 0: none.")] = 0
-    keep_best: Annotated[bool, arg(help="The checkpoint of the best evaluation.")] = False
+    keep_state: bool = False
+    """The last state, from which `fp3o continue` goes on."""
+    checkpoint_every: Annotated[int, arg(metavar="K")] = 0
+    """A checkpoint after every K-th iteration; 0: none."""
+    keep_best: bool = False
+    """The checkpoint of the best evaluation."""
 
 
 @dataclass(frozen=True)
 class Repeating:
     """What to do about runs that exist."""
 
-    digest: Annotated[
-        str, arg(metavar="DIGEST", help="Refuse to train unless the settings resolve to this digest.")
-    ] = ""
-    retrain: Annotated[bool, arg(help="Train runs that are in DVC and were not pulled.")] = False
-    replace: Annotated[
-        bool, arg(help="Train finished runs again; the old ones are kept in replaced/ beside runs/.")
-    ] = False
-    mark: Annotated[
-        Path | None, arg(metavar="FILE", help="When all seeds are finished, tell Snakemake so by FILE.")
-    ] = None
+    digest: Annotated[str, arg(metavar="DIGEST")] = ""
+    """Refuse to train unless the settings resolve to this digest."""
+    retrain: bool = False
+    """Train runs that are in DVC and were not pulled."""
+    replace: bool = False
+    """Train finished runs again; the old ones are kept in replaced/ beside runs/."""
+    mark: Annotated[Path | None, arg(metavar="FILE")] = None
+    """When all seeds are finished, tell Snakemake so by FILE."""
 
 
 def train(
@@ -112,7 +87,7 @@ def train(
     start_from: Annotated[
         Path | None, arg(metavar="RUN", help="Start from the networks of a finished run (a folder with run.json).")
     ] = None,
-    computing: OmitArgPrefixes[Computing],
+    computing: OmitArgPrefixes[Compute] = ON_THIS_MACHINE,
     watching: OmitArgPrefixes[Watching],
     keeping: OmitArgPrefixes[Keeping],
     repeating: OmitArgPrefixes[Repeating],
@@ -159,7 +134,7 @@ def run_training(
     plan: config.Plan,
     numbers: Sequence[int],
     roots: Roots,
-    computing: Computing,
+    computing: Compute,
     watching: Watching,
     keeping: Keeping,
     *,
@@ -213,8 +188,7 @@ def run_training(
             kept = ExtraCheckpoints(plan, roots.scratch, state=state, every=every, best=best)
             callbacks.append(kept)
         with Progress.of(plan, numbers) as progress:
-            compute = Compute(**asdict(computing))
-            train_seeds(plan, numbers, runs, scratch, compute, [progress, *callbacks], origin)
+            train_seeds(plan, numbers, runs, scratch, computing, [progress, *callbacks], origin)
         if keeping != Keeping():
             print(f"kept: {kept.folder}")
     if replace:

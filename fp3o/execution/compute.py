@@ -1,4 +1,4 @@
-"""What a user may ask of how training is computed. Imports no torch."""
+"""What a user may ask of how training is computed; `fp3o train --help` shows these texts. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Path = Literal["auto", "eager", "compiled"]
 
 @dataclass(frozen=True)
 class Compute:
-    """The options --device, --path, --threads and --allow-path-change of `fp3o train`."""
+    """Where and how training is computed."""
 
     device: Device = "auto"
-    """Of updates; auto: a GPU if there is one."""
+    """Where updates run; auto takes a GPU if there is one."""
     path: Path = "auto"
-    """auto: compiled where a compiler exists and the run is long enough to repay it."""
+    """How updates run; auto compiles where a compiler exists and the run is long enough to repay it."""
     threads: int = 1
-    """CPU threads of the simulators and, with two or more, of eager updates; 0: as many as pay."""
+    """CPU threads of the simulators and of eager updates; 0: what pays on this machine. Results do not change."""
     allow_path_change: bool = False
-    """Resume although device, path or torch version changed; no longer exact to the bit."""
+    """Resume although device, path or torch version changed; no longer bit-exact."""
 
 
 AUTO = Compute()
