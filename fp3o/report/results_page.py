@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fp3o import config
-from fp3o.config import SHARINGS, Cell, algorithm_title
+from fp3o.config import Cell, algorithm_title
 from fp3o.errors import as_command
 from fp3o.grouping import grouped
 from fp3o.report.conclusions import by_verdict, conclusions, counted, listed, named
@@ -28,7 +28,7 @@ from fp3o.report.paper_map import PaperMap
 from fp3o.statistics import published
 from fp3o.statistics.intervals import Student, Summary, welch
 from fp3o.statistics.margins import margin_of
-from fp3o.statistics.published import bounds, row_title, task_title
+from fp3o.statistics.published import bounds, row_title
 from fp3o.statistics.suites import markdown, read_csv
 
 BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
@@ -155,18 +155,13 @@ class Results:
 
     def against_paper(self, cells: Sequence[Row], digits: int) -> str:
         """Ours, the paper's, difference and verdict, a column per algorithm."""
-        compared = [bool(row["difference"]) for row in cells]
+        compared = [row if row["difference"] else None for row in cells]
+        intervals = [row and span(row["difference_low"], row["difference_high"], digits) for row in compared]
         rows = [
             ["ours", *(score(row, digits) for row in cells)],
             ["paper", *(paper(row, digits) for row in cells)],
-            [
-                "difference, 95 % interval",
-                *(
-                    span(row["difference_low"], row["difference_high"], digits) if there else "–"
-                    for row, there in zip(cells, compared, strict=True)
-                ),
-            ],
-            ["verdict", *(row["verdict"] if there else "–" for row, there in zip(cells, compared, strict=True))],
+            ["difference, 95 % interval", *(interval or "–" for interval in intervals)],
+            ["verdict", *(row["verdict"] if row else "–" for row in compared)],
         ]
         return markdown(["", *(algorithm_title(row["algorithm"]) for row in cells)], rows)
 
@@ -256,14 +251,7 @@ class Results:
                     for kind in ("update_ratio", "ratio")
                 )
                 theirs = number(row["published_ratio"], 2) if row["published_ratio"] else "–"
-                rows.append(
-                    [
-                        f"{task_title(name.domain, name.task)}, {SHARINGS[name.sharing].name}",
-                        name.title,
-                        *ratios,
-                        theirs,
-                    ]
-                )
+                rows.append([row_title(name.row), name.title, *ratios, theirs])
         return markdown(["", "", "update × MAPPO", "iteration × MAPPO", "paper"], rows)
 
     def orders(self, suite: str) -> list[str]:
@@ -341,22 +329,8 @@ def environment(results: Results) -> Environment:
         keep_trailing_newline=True,
         autoescape=False,  # Markdown
     )
-    words = (
-        number,
-        score,
-        paper,
-        span,
-        gap,
-        standing_of,
-        listed,
-        named,
-        counted,
-        by_verdict,
-        conclusions,
-        markdown,
-        bounds,
-    )
-    found.globals |= {word.__name__: word for word in words}
+    words = (*(number, score, paper, span, gap, standing_of), *(listed, named, counted, by_verdict, conclusions))
+    found.globals |= {word.__name__: word for word in (*words, markdown, bounds)}
     paper_map = PaperMap.read(results.root / "results/paper")
     found.filters |= {"file": paper_map.file, "state": paper_map.state}
     found.globals |= {"paper_map": paper_map, "published": published.paper}

@@ -33,7 +33,7 @@ from fp3o.statistics.findings import (
 )
 from fp3o.statistics.intervals import mean_of, share_difference, share_interval, summarise, wilson
 from fp3o.statistics.matching import matching_by_sharing, matching_by_task, matching_rises
-from fp3o.statistics.scores import Run
+from fp3o.statistics.scores import Run, recalled
 from fp3o.statistics.spread import spread_ratio
 from fp3o.statistics.suites import SuiteRuns
 
@@ -83,12 +83,9 @@ def stuck_seeds(data: SuiteRuns) -> Finding:
     return finding_of(text, 3, 3, effect, 1.0 if ours else 2 * more, 2 * fewer)
 
 
+@recalled
 def turn_divergence(run: Run) -> dict[int, list[float]]:
     """By turn, KL(policy after it ‖ rollout policy): one value per iteration and learning agent."""
-    return run.recall("turn_divergence", _turn_divergence)
-
-
-def _turn_divergence(run: Run) -> dict[int, list[float]]:
     by_turn: dict[int, list[float]] = {}
     for name, column in run.iterations().items():
         match = re.fullmatch(r"kl_turn(\d+)(?:_agent\d+)?", name)
@@ -228,8 +225,8 @@ def pairs_of(first: str, second: str, rows: Sequence[Mapping[str, Any]]) -> list
 
 def watch(claim: Claim, data: SuiteRuns) -> tuple[Finding, tuple[str, ...]]:
     """What our runs say about a claim by itself, and which cells its test asked for."""
-    watched, cells = data.seen(data.cells.__getitem__)
-    return claim.test(watched), tuple(cells.found)
+    watched = data.seen(data.cells.__getitem__)
+    return claim.test(watched), tuple(watched.cells.found)
 
 
 def examine(claim: Claim, data: SuiteRuns) -> Finding:

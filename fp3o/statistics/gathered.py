@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from fp3o import config
 from fp3o.config import Cell
@@ -53,18 +54,17 @@ def tenth(data: SuiteRuns, other_engine: bool = False) -> SuiteRuns | None:
 
 def variants(data: SuiteRuns) -> dict[str, SuiteRuns]:
     """By suite and variant of the environment: the cells that were run there, at that suite's budget, and no others."""
-    found = {}
-    for other in _named(data, "variants"):
-        for name, cells in in_variants(other).items():
+    return {
+        f"{other.suite.name}: {name}": data.seen(partial(_in_variant, data, other, cells))
+        for other in _named(data, "variants")
+        for name, cells in in_variants(other).items()
+    }
 
-            def find(cell: str, other: SuiteRuns = other, cells: Mapping[str, str] = cells) -> CellRuns:
-                ours = data.cells[cell]
-                runs = other.cells[cells[cell]].runs if cell in cells else ()
-                changed = replace(ours, runs=runs)
-                return replace(changed, allowed=tuple(change.name for change in changed.deviations))
 
-            found[f"{other.suite.name}: {name}"] = data.seen(find)[0]
-    return found
+def _in_variant(data: SuiteRuns, other: SuiteRuns, cells: Mapping[str, str], cell: str) -> CellRuns:
+    """A cell with its runs there; cells: which cell of the other suite that is."""
+    changed = replace(data.cells[cell], runs=other.cells[cells[cell]].runs if cell in cells else ())
+    return replace(changed, allowed=tuple(change.name for change in changed.deviations))
 
 
 def _own_or_derived(source: SuiteRuns, full: Sequence[SuiteRuns], cell: str) -> CellRuns:
@@ -100,7 +100,7 @@ def _joined(
         ranked = sorted(filter(lambda suite: suite.count_runs(task), known), key=lambda suite: -suite.count_runs(task))
         return take((ranked or known)[-1 if fewest else 0], cell)
 
-    return first.seen(find)[0]
+    return first.seen(find)
 
 
 def _beginning(source: SuiteRuns, full: Sequence[SuiteRuns], cell: str) -> CellRuns | None:

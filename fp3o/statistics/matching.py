@@ -23,7 +23,7 @@ from fp3o.statistics.findings import (
     together,
 )
 from fp3o.statistics.intervals import mean_of
-from fp3o.statistics.scores import CellRuns, Run
+from fp3o.statistics.scores import CellRuns, Run, recalled
 from fp3o.statistics.suites import SuiteRuns
 
 MATCHING_SIZES = (100, 200, 500, 1000)
@@ -58,12 +58,9 @@ class Matching(NamedTuple):
         return (self.degree - chance) / (1 - chance) if chance < 1 else 0.0
 
 
+@recalled
 def matching_of(run: Run) -> Matching | None:
     """None where it was not recorded."""
-    return run.recall("matching", _matching)
-
-
-def _matching(run: Run) -> Matching | None:
     columns = run.iterations()
     match, go = columns.get("match"), columns.get("go")
     if match is None:

@@ -104,12 +104,8 @@ def scores() -> dict[str, Published]:
 @cache
 def tasks() -> dict[tuple[str, str], Published]:
     """By domain and task, an entry with its title, difficulty and agents."""
-    found: dict[tuple[str, str], Published] = {}
-    for entry in scores().values():
-        # The main tables come first; the approximation table has no column for difficulty and agents.
-        cell = Cell.of(entry.cell)
-        found.setdefault((cell.domain, cell.task), entry)
-    return found
+    # Main tables come first, and their entries win; the approximation table has no column for difficulty and agents.
+    return {Cell.of(entry.cell).row[:2]: entry for entry in reversed(scores().values())}
 
 
 def task_title(domain: str, task: str) -> str:

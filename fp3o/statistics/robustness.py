@@ -83,7 +83,7 @@ def under(data: SuiteRuns, choices: Choices) -> SuiteRuns:
         runs = tuple(run for run in cell.runs if run.seed != choices.without)
         return replace(cell, runs=runs, rule=replace(cell.scoring, reduction=reduction, statistic=statistic))
 
-    return data.seen(chosen, choices)[0]
+    return data.seen(chosen, choices)
 
 
 Verdicts = dict[tuple[str, str, str], str]
@@ -107,26 +107,26 @@ def _claims(data: SuiteRuns) -> Verdicts:
     return {("claim", claim.name, claim.text): finding.verdict for claim, finding in ledger(data)}
 
 
+def _of_runs(verdicts: Verdicts) -> Verdicts:
+    """Without those that no run exists for."""
+    return {key: verdict for key, verdict in verdicts.items() if verdict != "not run"}
+
+
 def robustness(data: SuiteRuns) -> list[Robustness]:
     """Every verdict of the suite that runs exist for, under every choice."""
-    verdicts: dict[str, Verdicts] = {}
     joined = gathered.whole(data) if data.suite.of_the_paper else None
 
     def judged(choices: Choices) -> Verdicts:
         found = _cells(under(data, choices))
         return found | (_claims(under(joined, choices)) if joined is not None else {})
 
-    usual = {key: verdict for key, verdict in judged(Choices()).items() if verdict != "not run"}
-    for name, choices in CHOICES.items():
-        verdicts[name] = judged(choices)
+    usual = _of_runs(judged(Choices()))
+    verdicts = {name: judged(choices) for name, choices in CHOICES.items()}
     if joined is not None:
-        for name, early in ((TENTH, gathered.tenth(data)), (OTHER_ENGINE, gathered.tenth(data, other_engine=True))):
-            if early is not None:
-                found = _claims(early)
-                verdicts[name] = {key: verdict for key, verdict in found.items() if verdict != "not run"}
-        for name, cells in gathered.variants(data).items():
-            found = _claims(cells)
-            verdicts[name] = {key: verdict for key, verdict in found.items() if verdict != "not run"}
+        early = {TENTH: gathered.tenth(data), OTHER_ENGINE: gathered.tenth(data, other_engine=True)}
+        for name, other in (early | gathered.variants(data)).items():
+            if other is not None:
+                verdicts[name] = _of_runs(_claims(other))
     against = {key[1]: verdict for key, verdict in usual.items() if key[0] == "baseline"}
     for name, there in in_variants(data).items():
         if name != AS_IT_IS:

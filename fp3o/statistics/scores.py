@@ -78,8 +78,8 @@ class Run:
     curve: Curve
     final_episodes: NDArray[np.float64] | None = None
     """The metric of every episode of final.csv; None where there is no such file."""
-    _notes: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What `recall` found; shared by the copies that are cut or scored otherwise."""
+    notes: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What `recalled` functions found; shared by the copies that are cut or scored otherwise."""
 
     @property
     def final(self) -> float | None:
@@ -119,17 +119,22 @@ class Run:
         environment = self.document["environment"]
         return str(environment.get("terrain", environment.get("map_data", "")))
 
-    def recall(self, name: str, make: Callable[[Run], T]) -> T:
-        """What `make` finds in this run's files, found once: reading iterations takes a tenth of a second."""
-        if name not in self._notes:
-            self._notes[name] = make(self)
-        found: T = self._notes[name]
-        return found
-
     def iterations(self) -> records.Columns:
         """The columns of iterations.csv, verified; read from disk at every call."""
         read_verified(self.folder, RunId.of(self.document), (records.ITERATIONS,))
         return records.read_table(self.folder / records.ITERATIONS)
+
+
+def recalled(make: Callable[[Run], T]) -> Callable[[Run], T]:
+    """A function of a run's files that looks once: reading iterations takes a tenth of a second."""
+
+    def found(run: Run) -> T:
+        known: dict[str, T] = run.notes
+        if make.__name__ not in known:
+            known[make.__name__] = make(run)
+        return known[make.__name__]
+
+    return found
 
 
 @dataclass(frozen=True)

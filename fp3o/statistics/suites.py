@@ -51,17 +51,15 @@ class SuiteRuns:
             for plan, seeds in suite.runs()
         }
         self._counts: dict[str, int] = {}
-        self.cells: Mapping[str, CellRuns] = Cells(
-            self._planned, lambda cell: collect(self.root, [self._planned[cell]])[0]
-        )
+        self.cells = Cells(self._planned, lambda cell: collect(self.root, [self._planned[cell]])[0])
         self.choices = USUAL
 
-    def seen(self, find: Callable[[str], CellRuns], choices: Choices | None = None) -> tuple[SuiteRuns, Cells]:
-        """The same suite with its cells as `find` finds them, analysed by these choices; and those cells."""
+    def seen(self, find: Callable[[str], CellRuns], choices: Choices | None = None) -> SuiteRuns:
+        """The same suite with its cells as `find` finds them, analysed by these choices."""
         other = copy.copy(self)
-        other.cells = cells = Cells(self.cells, find)
+        other.cells = Cells(self.cells, find)
         other.choices = choices or self.choices
-        return other, cells
+        return other
 
     def count_runs(self, start: str) -> int:
         """How many runs there are of cells whose id starts so. Asks for files, and reads none."""

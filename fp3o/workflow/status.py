@@ -54,8 +54,9 @@ def examine(suite: config.Suite) -> list[CellStatus]:
             key = (plan.cell.id, seed)
             document = _document(layout.run_directory(runs_root, plan, seed) / "run.json")
             states[seed] = _state(document, key in waiting, seed in resumable, key in failed)
-            if host := _host(document):
-                hosts[seed] = host
+            volatile = (document or {}).get("volatile")
+            if isinstance(volatile, dict) and "host" in volatile:
+                hosts[seed] = str(volatile["host"])
         folder = runs_root / plan.cell.id
         others = sorted({path.parents[1].name for path in folder.glob("*/*/*")})
         stale = tuple(name for name in others if name != plan.digest)
@@ -74,29 +75,21 @@ def dropped(suite: config.Suite) -> list[str]:
     return [f"{found.total()} runs are of cells that suite {suite.name} does not have, and stay: {cells}"]
 
 
-def _document(path: Path) -> Any:
-    """What a run.json says; None if there is none, False if it cannot be read."""
+def _document(path: Path) -> dict[str, Any] | None:
+    """What a run.json says; None if there is none, nothing if it cannot be read."""
     try:
-        return json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError):
-        return False
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
-def _host(document: Any) -> str:
-    try:
-        return str(document["volatile"]["host"])
-    except (KeyError, TypeError):
-        return ""
-
-
-def _state(document: Any, waiting: bool, resumable: bool, failed: bool) -> State:
+def _state(document: dict[str, Any] | None, waiting: bool, resumable: bool, failed: bool) -> State:
     if document is not None:
-        try:
-            return "diverged" if document["status"] == "diverged" else "done"
-        except (KeyError, TypeError):
-            return "damaged"
+        end = document.get("status")
+        return "damaged" if end is None else "diverged" if end == "diverged" else "done"
     return "in DVC" if waiting else "resumable" if resumable else "failed" if failed else "missing"
 
 

@@ -138,7 +138,7 @@ def test_bad_input_is_one_line(
 
 def without(data: SuiteRuns, hidden: set[str]) -> SuiteRuns:
     """The suite as if these cells had not been run."""
-    return data.seen(lambda name: replace(data.cells[name], runs=()) if name in hidden else data.cells[name])[0]
+    return data.seen(lambda name: replace(data.cells[name], runs=()) if name in hidden else data.cells[name])
 
 
 def decided(data: SuiteRuns) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fp3o.statistics.suites import markdown, write
-from fp3o.statistics.tables.writers import escape
+from fp3o.statistics.tables.writers import escape, latex_table
 
 
 class TextTable(NamedTuple):
@@ -22,11 +22,8 @@ class TextTable(NamedTuple):
 
     def latex(self, caption: str, label: str, columns: str) -> str:
         """With booktabs. label: of the paper's table; columns: alignment of each, e.g. "lrr"."""
-        lines = [r"\begin{table}", r"\tiny\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-        lines += [" & ".join(map(escape, self.header)) + r" \\", r"\midrule"]
-        lines += [" & ".join(map(escape, row)) + r" \\" for row in self.rows]
-        lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape(' '.join([caption, *self.notes]))}}}"]
-        return "\n".join([*lines, rf"\label{{reproduced_{label}}}", r"\end{table}"]) + "\n"
+        rows = [" & ".join(map(escape, row)) + r" \\" for row in self.rows]
+        return latex_table("tiny", columns, self.header, [r"\midrule", *rows], " ".join([caption, *self.notes]), label)
 
     def write(self, path: Path, csv: str, caption: str, label: str, columns: str) -> None:
         """<path>.csv with this text, .md and .tex."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from itertools import groupby
 
 from fp3o.config import SHARINGS, Cell, algorithm_title
@@ -110,8 +111,7 @@ def to_latex(table: Table) -> str:
     """Booktabs with the paper's columns, bold and underline; below each row the published numbers and verdicts."""
     compared = any(entry.published for entry in table.entries)
     columns = ["l", *table.framed(["l"], "l", "c" * len(table.columns), "c")]
-    lines = [r"\begin{table}", r"\small\centering", rf"\begin{{tabular}}{{{' '.join(columns)}}}", r"\toprule"]
-    lines.append(" & ".join(map(escape, ["Network", *table.header])) + r" \\")
+    lines = []
     for sharing, group in groupby(table.rows, key=lambda row: row.sharing):
         members = list(group)
         height = len(members) * (1 + compared + bool(table.baseline))
@@ -127,11 +127,18 @@ def to_latex(table: Table) -> str:
                 against = [rf"\tiny {escape(entry.against)}" if entry.paired else "" for entry in row.entries]
                 name = rf"\tiny to {escape(algorithm_title(table.baseline))}"
                 lines.append(" & ".join(table.framed(["", name], "", against, "")).strip() + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}"]
     signs = r" $=$ consistent, $\uparrow$ $\downarrow$ differs (ours higher, lower), ? undecided." if compared else ""
-    lines.append(rf"\caption{{{escape(' '.join([f'{table.caption}.', *table.notes]))}{signs}}}")
-    label = re.sub(r"[^\w:.-]", "-", table.label or table.name)
-    lines += [rf"\label{{reproduced_{label}}}", r"\end{table}"]
+    caption, label = " ".join([f"{table.caption}.", *table.notes]), re.sub(r"[^\w:.-]", "-", table.label or table.name)
+    return latex_table("small", " ".join(columns), ["Network", *table.header], lines, caption, label, signs)
+
+
+def latex_table(
+    size: str, columns: str, header: Sequence[str], body: Sequence[str], caption: str, label: str, signs: str = ""
+) -> str:
+    """With booktabs. columns: alignment of each; body: lines in LaTeX, as `signs` after the caption are."""
+    lines = [r"\begin{table}", rf"\{size}\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+    lines += [" & ".join(map(escape, header)) + r" \\", *body, r"\bottomrule", r"\end{tabular}"]
+    lines += [rf"\caption{{{escape(caption)}{signs}}}", rf"\label{{reproduced_{label}}}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 
