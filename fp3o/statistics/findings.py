@@ -137,12 +137,9 @@ Pair = tuple[str, str]
 SHARINGS = ("full", "partial", "none")  # the paper's
 
 
-def scores_of(data: SuiteRuns, cell: str, steps: int | None = None) -> list[float]:
-    """Scores of a cell, one per seed, at the end or after `steps` environment steps.
-
-    Empty if the cell was not run or deviates from the paper's settings.
-    """
-    found = cell_at(data, cell, steps)
+def scores_of(data: SuiteRuns, cell: str) -> list[float]:
+    """Scores of a cell, one per seed; empty if it was not run or deviates from the paper's settings."""
+    found = cell_at(data, cell)
     return found.scores() if found is not None else []
 
 

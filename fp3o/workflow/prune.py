@@ -68,9 +68,10 @@ def _prune_folders(suite: config.Suite, root: Path, locked: Listing, delete: boo
     lines = []
     gone: set[str] = set()
     for run in sorted(found):
-        later = run._replace(digest=planned.get(run.cell, ""))
-        if later.digest in ("", run.digest) or not _older(run, later, runs, locked):
-            continue
+        later = run._replace(digest=planned.get(run.cell, run.digest))
+        ends = [_ended(runs / one.path, locked.get(f"{one.path}/{records.RUN}")) for one in (run, later)]
+        if ends[0] is None or ends[1] is None or ends[0] >= ends[1]:
+            continue  # It is the planned one, or that is older, not there or not known.
         with _unlocked(scratch / run.cell / run.digest, [run.seed], delete) as free:
             if free:
                 folder = runs / run.path
@@ -120,26 +121,15 @@ def _replaced(root: Path, planned: Mapping[str, str], delete: bool) -> list[str]
 def _replaces(run: RunId, ended: datetime, runs: Path) -> bool:
     """Whether this run is here and unaltered, and ended after the given time."""
     later = _ended(runs / run.path)
-    if later is None or later <= ended:
-        return False
-    try:
-        read_verified(runs / run.path, run)
-    except UserError:
-        return False
-    return True
-
-
-def _older(run: RunId, later: RunId, runs: Path, locked: Listing) -> bool:
-    """Whether a run ended before the one that replaces it; False where that is not known."""
-    ended, replaced = (_ended(runs / each.path, locked.get(f"{each.path}/{records.RUN}")) for each in (run, later))
-    return ended is not None and replaced is not None and ended < replaced
+    with contextlib.suppress(UserError):
+        return later is not None and later > ended and bool(read_verified(runs / run.path, run))
+    return False
 
 
 def _ended(folder: Path, saved: str | None = None) -> datetime | None:
     """When the run in a folder ended, or if it is not there, the saved one whose run.json is this object."""
-    content: bytes | None
     try:
-        content = (folder / records.RUN).read_bytes()
+        content: bytes | None = (folder / records.RUN).read_bytes()
     except FileNotFoundError:
         content = store.find(saved, store.setup()) if saved else None
     if content is None:
