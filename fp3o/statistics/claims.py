@@ -23,7 +23,6 @@ from fp3o.statistics.findings import (
     cell_at,
     correct,
     early_curves,
-    finding_of,
     higher,
     less_spread,
     p_text,
@@ -80,7 +79,7 @@ def stuck_seeds(data: SuiteRuns) -> Finding:
     effect = Effect("difference of shares", stuck / len(others) - ours / len(cells["fp3o"]), low, high)
     text = f"at 0: {stuck} of {len(others)} MAPPO and HAPPO seeds, {ours} of {len(cells['fp3o'])} FP3O; {p_text(p)}"
     # The claim says that no FP3O seed is stuck.
-    return finding_of(text, 3, 3, effect, 1.0 if ours else 2 * more, 2 * fewer)
+    return Finding("undecided", text, 3, 3, effect).judged(1.0 if ours else 2 * more, 2 * fewer)
 
 
 @recalled
@@ -108,7 +107,8 @@ def divergence_grows(data: SuiteRuns) -> Finding:
     mean = mean_of(trends)
     above, below = mean.sides
     text = f"rank correlation of turn and KL {mean.value:.2f}"
-    return finding_of(text, len(trends), 5, Effect.of("rank correlation", mean), 2 * above, 2 * below)
+    effect = Effect.of("rank correlation", mean)
+    return Finding("undecided", text, len(trends), 5, effect).judged(2 * above, 2 * below)
 
 
 RING = 0.04
@@ -135,7 +135,7 @@ def divergence_is_excessive(data: SuiteRuns) -> Finding:
     share = share_interval(beyond, iterations)
     text = f"HAPPO's last turn passes {RING} in {np.mean(beyond):.2%} of iterations"
     effect = Effect("share past the circle", float(np.mean(beyond)), *share[:2])
-    typical = finding_of(text, 1, 1, effect, 2 * above, 2 * below)
+    typical = Finding("undecided", text, 1, 1, effect).judged(2 * above, 2 * below)
     what = f"median KL {ours:.2g} after HAPPO's last turn, {theirs:.2g} after FP3O's second step; HAPPO over FP3O"
     return together([typical, higher([(medians["happo"], medians["fp3o"])], 1, what)])
 
@@ -155,7 +155,7 @@ def calms_down(data: SuiteRuns) -> Finding:
     found = spread_ratio([(curves[:, -quarter:], curves[:, :quarter])], floor / math.sqrt(12), paired=True)
     effect = Effect("ratio of deviations", found.ratio, found.interval.low, found.interval.high)
     text = f"last quarter to first: {effect.text}, {p_text(min(1.0, 2 * min(found.p_less, found.p_more)))}"
-    return finding_of(text, 1, 1, effect, 2 * found.p_less, 2 * found.p_more)
+    return Finding("undecided", text, 1, 1, effect).judged(2 * found.p_less, 2 * found.p_more)
 
 
 def best_without_full_sharing(data: SuiteRuns) -> Finding:
@@ -176,7 +176,7 @@ def best_without_full_sharing(data: SuiteRuns) -> Finding:
     p = min(1.0, 2 * min(more, fewer))
     effect = Effect("share", sum(best) / len(best), *wilson(sum(best), len(best))[:2])
     text = f"best in {sum(best)} of {len(best)} (2 of 3 by chance; paper: 20 of 24, p = 0.127); {p_text(p)}"
-    return finding_of(text, len(best), len(places), effect, 2 * more, 2 * fewer)
+    return Finding("undecided", text, len(best), len(places), effect).judged(2 * more, 2 * fewer)
 
 
 TESTS: dict[str, Callable[..., Finding]] = {

@@ -63,18 +63,18 @@ class Finding(NamedTuple):
     """Number of comparisons (or cells) that could be made from the runs that exist."""
     needed: int
     """Number of comparisons (or cells) that the claim is about."""
-    cells: tuple[str, ...] = ()
-    """Ids of the cells with runs that the test looked at."""
     effect: Effect | None = None
     """Of a claim with several parts, that of the part with the weakest support."""
+    seeds: int | None = None
+    """Seeds per cell that would decide the claim in 80 % of cases, were today's effect and spread the true ones; None:
+    more than a thousand, or not known."""
+    cells: tuple[str, ...] = ()
+    """Ids of the cells with runs that the test looked at."""
     p_for: float = 1.0
     """p-value with which the claim is supported; contradicted: `p_against`; shown to be no difference: `p_equal`.
     All are two-sided where a test has sides."""
     p_against: float = 1.0
     p_equal: float = 1.0
-    seeds: int | None = None
-    """Seeds per cell that would decide the claim in 80 % of cases, were today's effect and spread the true ones; None:
-    more than a thousand, or not known."""
 
     @property
     def words(self) -> str:
@@ -83,10 +83,8 @@ class Finding(NamedTuple):
             return self.verdict
         return f"{self.verdict} so far, {self.found} of {self.needed}"
 
-    def judged(self, p_for: float, p_against: float, p_equal: float) -> Finding:
-        """With these p-values, and the verdict that follows."""
-        if self.verdict in UNTESTED:
-            return self
+    def judged(self, p_for: float, p_against: float, p_equal: float = 1.0) -> Finding:
+        """With these p-values, by themselves or as `correct` adjusts them, and the verdict that follows."""
         verdict: ClaimVerdict = "undecided"
         if p_equal < ALPHA:
             verdict = "equivalent"
@@ -94,22 +92,8 @@ class Finding(NamedTuple):
             verdict = "supported"
         elif p_against < ALPHA:
             verdict = "contradicted"
+        p_for, p_against, p_equal = (min(1.0, p) for p in (p_for, p_against, p_equal))
         return self._replace(verdict=verdict, p_for=p_for, p_against=p_against, p_equal=p_equal)
-
-
-def finding_of(
-    evidence: str,
-    found: int,
-    needed: int,
-    effect: Effect | None,
-    p_for: float,
-    p_against: float,
-    p_equal: float = 1.0,
-    seeds: int | None = None,
-) -> Finding:
-    """A finding with the verdict of its own p-values; `correct` adjusts them for the other claims."""
-    finding = Finding("undecided", evidence, found, needed, effect=effect, seeds=seeds)
-    return finding.judged(min(1.0, p_for), min(1.0, p_against), min(1.0, p_equal))
 
 
 def correct(findings: Sequence[Finding], family: Family = "planned") -> list[Finding]:
@@ -237,7 +221,8 @@ def better(data: SuiteRuns, pairs: Sequence[Pair], what: str) -> Finding:
     equal = "; no difference beyond the margin in any row" if p_equal < ALPHA else ""
     paired = f", {effect.text}" if effect.name != "P" else ""
     text = f"{what}: {_chance_text(test.chance, rows)}{paired}, {p_text(test.p)}{equal}{note}"
-    return finding_of(text, len(every), len(pairs), effect, 2 * test.above, 2 * test.below, p_equal, seeds)
+    finding = Finding("undecided", text, len(every), len(pairs), effect, seeds)
+    return finding.judged(2 * test.above, 2 * test.below, p_equal)
 
 
 def _nothing_to_compare(every: Sequence[Compared], needed: int, what: str) -> Finding:
@@ -293,7 +278,7 @@ def higher(samples: Sequence[tuple[Sequence[float], Sequence[float]]], needed: i
     low, high, _ = chance_interval(test.chance, [(len(a), len(b)) for a, b in samples])
     text = f"{what}: P = {test.chance:.2f} [{low:.2f}, {high:.2f}], {p_text(test.p)}"
     effect, seeds = Effect("P", test.chance, low, high), seeds_for_chance(test.chance, len(samples))
-    return finding_of(text, len(samples), needed, effect, 2 * test.above, 2 * test.below, seeds=seeds)
+    return Finding("undecided", text, len(samples), needed, effect, seeds).judged(2 * test.above, 2 * test.below)
 
 
 def p_text(value: float) -> str:
@@ -313,15 +298,11 @@ def together(findings: Sequence[Finding]) -> Finding:
     if not told:
         return Finding(done[0].verdict, evidence, found, needed)
     weakest = max(told, key=lambda finding: finding.p_for)
-    return finding_of(
-        evidence,
-        found,
-        needed,
-        weakest.effect,
+    seeds = _most([finding.seeds for finding in told])
+    return Finding("undecided", evidence, found, needed, weakest.effect, seeds).judged(
         max(finding.p_for for finding in findings),
         len(told) * min(finding.p_against for finding in told),
         max(finding.p_equal for finding in findings),
-        _most([finding.seeds for finding in told]),
     )
 
 
@@ -341,7 +322,8 @@ def same(data: SuiteRuns, pairs: Sequence[Pair]) -> Finding:
     text = f"equivalent in {equal}, different in {apart} of {len(rows)} comparisons of means"
     text += f" (smallest {p_text(min(adjusted))}; margin: 10 points of win rate, a tenth of the paper's range)"
     seeds = _most([one.seeds_to_show_equal for one in rows])
-    return finding_of(text, len(every), len(pairs), effect, 1.0, min(adjusted), max(one.p_equal for one in rows), seeds)
+    finding = Finding("undecided", text, len(every), len(pairs), effect, seeds)
+    return finding.judged(1.0, min(adjusted), row.p_equal)
 
 
 def less_spread(data: SuiteRuns, pairs: Sequence[Pair], part: float, what: str) -> Finding:
@@ -361,7 +343,8 @@ def less_spread(data: SuiteRuns, pairs: Sequence[Pair], part: float, what: str) 
     less = sum(spread_ratio([row], floor / math.sqrt(12)).ratio < 1 for row in moving)
     effect = Effect("ratio of deviations", found.ratio, found.interval.low, found.interval.high)
     text = f"{what} in {less} of {len(moving)}: {effect.text}, {p_text(min(1.0, 2 * min(found.p_less, found.p_more)))}"
-    return finding_of(text, len(samples), len(pairs), effect, 2 * found.p_less, 2 * found.p_more)
+    finding = Finding("undecided", text, len(samples), len(pairs), effect)
+    return finding.judged(2 * found.p_less, 2 * found.p_more)
 
 
 def early_curves(cell: CellRuns, part: float) -> NDArray[np.float64] | None:

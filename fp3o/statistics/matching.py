@@ -17,7 +17,6 @@ from fp3o.statistics.findings import (
     Finding,
     Pair,
     cell_at,
-    finding_of,
     higher,
     p_text,
     together,
@@ -98,7 +97,7 @@ def matching_rises(data: SuiteRuns) -> Finding:
             name = f"{task.partition('/')[2]}, {sharing}"
             text = f"{name}: {mean.value:+.2f} [{low:.2f}, {high:.2f}] points per doubling, {p_text(mean.p)}"
             effect = Effect("points per doubling", mean.value, low, high)
-            parts.append(finding_of(text, 1, 1, effect, 2 * above, 2 * below))
+            parts.append(Finding("undecided", text, 1, 1, effect).judged(2 * above, 2 * below))
     return _with_base_rates(data, together(parts))
 
 

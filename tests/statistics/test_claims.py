@@ -11,7 +11,7 @@ import pytest
 from fp3o import config
 from fp3o.statistics import claims, cost, findings, matching
 from fp3o.statistics.claims import every_claim
-from fp3o.statistics.findings import Effect, Finding, correct, finding_of, together
+from fp3o.statistics.findings import Effect, Finding, correct, together
 from fp3o.statistics.matching import MATCHING_SIZES, Matching
 from fp3o.statistics.suites import SuiteRuns
 
@@ -253,18 +253,18 @@ def test_a_claim_says_how_many_seeds_would_decide_it(tmp_path: Path, write_run: 
 def test_verdicts_are_corrected_for_the_number_of_claims() -> None:
     """p = 0.03 is significant by itself, and not as one of thirty claims, whether those were run or not."""
     effect = Effect("P", 0.9, 0.5, 1.0)
-    lone = finding_of("", 1, 1, effect, p_for=0.03, p_against=1.0)
+    lone = Finding("undecided", "", 1, 1, effect).judged(p_for=0.03, p_against=1.0)
     assert lone.verdict == "supported"
     missing = [Finding("not run", "", 0, 1)] * 29
     assert correct([lone, *missing])[0].verdict == "undecided"
     assert correct([lone, *missing], "run")[0].verdict == "supported"
-    sure = finding_of("", 1, 1, effect, p_for=0.0001, p_against=1.0)
+    sure = Finding("undecided", "", 1, 1, effect).judged(p_for=0.0001, p_against=1.0)
     assert correct([sure, *missing])[0].verdict == "supported"
 
 
 def test_a_claim_with_parts() -> None:
-    holds, fails = (finding_of("", 1, 1, None, *p) for p in ((0.001, 1.0), (1.0, 0.001)))
-    equal = finding_of("", 1, 1, None, 1.0, 1.0, 0.001)
+    holds, fails = (Finding("undecided", "", 1, 1).judged(*p) for p in ((0.001, 1.0), (1.0, 0.001)))
+    equal = Finding("undecided", "", 1, 1).judged(1.0, 1.0, 0.001)
     missing, floor = Finding("not run", "", 0, 1), Finding("floor", "nobody wins", 1, 1)
     assert together([holds, holds]).verdict == "supported"
     assert together([holds, fails]).verdict == "contradicted"
