@@ -174,7 +174,7 @@ _CHECKS: tuple[tuple[str, bool, Callable[[], str], str], ...] = (
         "Snakemake",
         False,
         _package("snakemake"),
-        "pip install 'snakemake>=9.10'; else cells are trained one by one",
+        "pip install 'snakemake>=9.27'; else cells are trained one by one",
     ),
     ("DVC", False, _package("dvc"), "pip install 'dvc>=3.60'; without it no remote of one's own and no `dvc repro`"),
     ("git", False, _program("git", version=True), "apt install git; without it run.json cannot name the commit"),

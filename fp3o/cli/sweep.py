@@ -58,7 +58,7 @@ def rerun(
     chosen = config.load_suite(suite)
     home = Path.cwd() if chosen.own else config.repository()
     if find_spec("snakemake") is None:
-        raise UserError("Snakemake is not installed: pip install 'snakemake>=9.10'")
+        raise UserError("Snakemake is not installed: pip install 'snakemake>=9.27'")
 
     name = config.Cell.parse(cell).id
     blocks = [block for block in blocks_of(chosen, name) if seed is None or seed in block.seeds]

@@ -28,12 +28,13 @@ from fp3o.statistics.findings import (
     p_text,
     same,
     scores_of,
+    spread_finding,
     together,
 )
 from fp3o.statistics.intervals import mean_of, share_difference, share_interval, summarise, wilson
 from fp3o.statistics.matching import matching_by_sharing, matching_by_task, matching_rises
 from fp3o.statistics.scores import Run, recalled
-from fp3o.statistics.spread import spread_ratio
+from fp3o.statistics.spread import log_spread_ratio
 from fp3o.statistics.suites import SuiteRuns
 
 
@@ -152,10 +153,8 @@ def calms_down(data: SuiteRuns) -> Finding:
     if curves.max() <= floor:
         return Finding("floor", "nobody wins", 1, 1)
     quarter = max(1, curves.shape[1] // 4)
-    found = spread_ratio([(curves[:, -quarter:], curves[:, :quarter])], floor / math.sqrt(12), paired=True)
-    effect = Effect("ratio of deviations", found.ratio, found.interval.low, found.interval.high)
-    text = f"last quarter to first: {effect.text}, {p_text(min(1.0, 2 * min(found.p_less, found.p_more)))}"
-    return Finding("undecided", text, 1, 1, effect).judged(2 * found.p_less, 2 * found.p_more)
+    found = log_spread_ratio([(curves[:, -quarter:], curves[:, :quarter])], floor / math.sqrt(12), paired=True)
+    return spread_finding(Finding("undecided", "last quarter to first", 1, 1), found)
 
 
 def best_without_full_sharing(data: SuiteRuns) -> Finding:

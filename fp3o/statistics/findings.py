@@ -28,7 +28,7 @@ from fp3o.statistics.rank_tests import (
     signed_rank,
 )
 from fp3o.statistics.scores import CellRuns
-from fp3o.statistics.spread import spread_ratio
+from fp3o.statistics.spread import log_spread_ratio
 from fp3o.statistics.suites import SuiteRuns
 
 ClaimVerdict = Literal["supported", "contradicted", "equivalent", "undecided", "floor", "not comparable", "not run"]
@@ -339,12 +339,18 @@ def less_spread(data: SuiteRuns, pairs: Sequence[Pair], part: float, what: str) 
     if not moving:
         return Finding("floor", f"{what}: nobody wins", len(samples), len(pairs))
     # Win rates come in steps of one episode, which alone make a uniform error of this deviation.
-    found = spread_ratio(moving, floor / math.sqrt(12))
-    less = sum(spread_ratio([row], floor / math.sqrt(12)).ratio < 1 for row in moving)
-    effect = Effect("ratio of deviations", found.ratio, found.interval.low, found.interval.high)
-    text = f"{what} in {less} of {len(moving)}: {effect.text}, {p_text(min(1.0, 2 * min(found.p_less, found.p_more)))}"
-    finding = Finding("undecided", text, len(samples), len(pairs), effect)
-    return finding.judged(2 * found.p_less, 2 * found.p_more)
+    found = log_spread_ratio(moving, floor / math.sqrt(12))
+    less = sum(log_spread_ratio([row], floor / math.sqrt(12)).value < 0 for row in moving)
+    finding = Finding("undecided", f"{what} in {less} of {len(moving)}", len(samples), len(pairs))
+    return spread_finding(finding, found)
+
+
+def spread_finding(finding: Finding, log_ratio: Student) -> Finding:
+    """Of a claim that A varies less than B; its evidence is completed."""
+    effect = Effect("ratio of deviations", *map(math.exp, (log_ratio.value, *log_ratio.interval()[:2])))
+    more, less = log_ratio.sides
+    text = f"{finding.evidence}: {effect.text}, {p_text(log_ratio.p)}"
+    return finding._replace(evidence=text, effect=effect).judged(2 * less, 2 * more)
 
 
 def early_curves(cell: CellRuns, part: float) -> NDArray[np.float64] | None:

@@ -8,29 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.statistics.intervals import Interval, Student
+from fp3o.statistics.intervals import Student
 
 Curves = NDArray[np.float64]
 
 
-class SpreadRatio(NamedTuple):
-    """Standard deviation of A's seeds divided by that of B's; geometric mean over rows."""
+def log_spread_ratio(rows: Sequence[tuple[Curves, Curves]], least: float = 0.0, paired: bool = False) -> Student:
+    """Logarithm of the standard deviation of A's seeds divided by that of B's; mean over rows.
 
-    ratio: float
-    interval: Interval
-    p_less: float
-    """One-sided p of A not varying less; likewise `p_more`."""
-    p_more: float
-
-
-def spread_ratio(rows: Sequence[tuple[Curves, Curves]], least: float = 0.0, paired: bool = False) -> SpreadRatio:
-    """rows: curves [seeds, E] of A and B; their standard deviation is the root of the mean variance over E.
-
+    rows: curves [seeds, E] of A and B; their standard deviation is the root of the mean variance over E.
     least: added to every standard deviation (in squares), the resolution of a score. paired: whether A and B are the
     same seeds, at two times.
     """
@@ -42,12 +32,7 @@ def spread_ratio(rows: Sequence[tuple[Curves, Curves]], least: float = 0.0, pair
             estimate += float(values.mean()) / len(rows)
             variance += part
             squares += part**2 / (len(values) - 1)
-    if variance == 0:
-        return SpreadRatio(math.exp(estimate), Interval(0.0, math.inf, 0.95), 1.0, 1.0)
-    found = Student(estimate, math.sqrt(variance), variance**2 / squares)
-    low, high, coverage = found.interval()
-    more, less = found.sides
-    return SpreadRatio(math.exp(estimate), Interval(math.exp(low), math.exp(high), coverage), less, more)
+    return Student(estimate, math.sqrt(variance), variance**2 / squares if variance else 0.0)
 
 
 def _pseudo_values(curves: Curves, least: float) -> NDArray[np.float64]:
