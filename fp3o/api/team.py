@@ -57,8 +57,9 @@ class Team:
         by_name = _are_by_name(observations)
         seen: Any = observations if by_name else self._complete(observations)
         if isinstance(seen, Mapping) or np.ndim(seen) == 2:  # A batch of one.
-            given = (None if x is None else [x] for x in (memory, available))
-            actions, after = self.act([seen], *given, deterministic)  # type: ignore[arg-type]
+            given = None if memory is None else np.asarray(memory)[None]
+            masks: Any = None if available is None else [available]
+            actions, after = self.act([seen], given, masks, deterministic)
             return actions[0], None if after is None else after[0]
         if by_name:
             return self._act_by_name(seen, memory, available, deterministic)

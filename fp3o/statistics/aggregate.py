@@ -12,30 +12,31 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from fp3o.statistics.intervals import Interval, Student
 from fp3o.statistics.rank_tests import chance_interval, rank_sum
 
-Tasks = Sequence[ArrayLike]
+Scores = Sequence[float] | NDArray[np.float64]
+Tasks = Sequence[Scores]
 
 
-def interquartile_mean(*tasks: ArrayLike) -> float:
+def interquartile_mean(*tasks: Scores) -> float:
     """25 %-trimmed mean of the scores of all tasks pooled (not of the tasks' means)."""
     return float(scipy.stats.trim_mean(np.concatenate(tasks), 0.25))
 
 
-def mean_of_tasks(*tasks: ArrayLike) -> float:
+def mean_of_tasks(*tasks: Scores) -> float:
     """Mean over tasks of the task's mean."""
     return float(np.mean([np.mean(task) for task in tasks]))
 
 
-def median_of_tasks(*tasks: ArrayLike) -> float:
+def median_of_tasks(*tasks: Scores) -> float:
     """Median over tasks of the task's mean."""
     return float(np.median([np.mean(task) for task in tasks]))
 
 
-def optimality_gap(*tasks: ArrayLike) -> float:
+def optimality_gap(*tasks: Scores) -> float:
     """1 minus the mean of the scores capped at 1."""
     return 1.0 - mean_of_tasks(*(np.minimum(task, 1.0) for task in tasks))
 
