@@ -175,13 +175,13 @@ class CellRuns:
     def scoring(self) -> Scoring:
         return self.rule or scoring_of(self.cell)
 
-    def scores(self, reduction: Reduction | None = None) -> list[float]:
+    def scores(self) -> list[float]:
         """One score per seed. A diverged seed is scored by its last finite evaluations; one without any is left out."""
-        return list(self.by_seed(reduction).values())
+        return list(self.by_seed().values())
 
-    def by_seed(self, reduction: Reduction | None = None) -> dict[int, float]:
+    def by_seed(self) -> dict[int, float]:
         """The score of every seed that has one."""
-        found = {run.seed: reduce(run, reduction or self.scoring.reduction) for run in self.runs}
+        found = {run.seed: reduce(run, self.scoring.reduction) for run in self.runs}
         return {seed: score for seed, score in found.items() if score is not None}
 
     @property
