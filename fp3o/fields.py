@@ -16,6 +16,7 @@ import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from fp3o.errors import UserError
@@ -165,54 +166,30 @@ class Declared:
             raise UserError(f"{where}: {self.name} = {seen} is not allowed; allowed: {self.bounds}")
 
 
-_DECLARED: dict[type[Any], Mapping[str, Declared]] = {}
-
-
+@cache
 def declared(kind: type[Any]) -> Mapping[str, Declared]:
     """The declarations of a dataclass's fields, by name and in their order."""
-    if kind not in _DECLARED:
-        found: dict[str, Declared] = {}
-        for base in reversed(kind.__bases__):
-            found |= declared(base) if is_dataclass(base) else {}
-        hints = inspect.get_annotations(kind, eval_str=True)
-        own = (_declared(f.name, hints[f.name], f.default) for f in fields(kind) if f.name in hints)
-        _DECLARED[kind] = found | {field.name: field for field in own}
-    return _DECLARED[kind]
+    found: dict[str, Declared] = {}
+    for base in reversed(kind.__bases__):
+        found |= declared(base) if is_dataclass(base) else {}
+    hints = inspect.get_annotations(kind, eval_str=True)
+    return found | {f.name: _declared(f.name, hints[f.name], f.default) for f in fields(kind) if f.name in hints}
+
+
+_PARTS = {Bounds: "bounds", Follows: "follows", AddedLater: "added_later", ReadWith: "read_with", MayVary: "may_vary"}
 
 
 def _declared(name: str, hint: Any, default: object) -> Declared:
     annotations = getattr(hint, "__metadata__", ())
     plain = get_args(hint)[0] if annotations else hint
     choices = get_args(plain) if get_origin(plain) is Literal else ()
-    return Declared(
-        name,
-        hint,
-        str if choices else plain,
-        default,
-        choices,
-        _first(annotations, Bounds),
-        _first(annotations, Follows),
-        _first(annotations, AddedLater),
-        _first(annotations, ReadWith),
-        _first(annotations, MayVary),
-    )
+    parts = {_PARTS[type(annotation)]: annotation for annotation in annotations}
+    return Declared(name, hint, str if choices else plain, default, choices, **parts)
 
 
-def _first(annotations: tuple[object, ...], kind: type[T]) -> T | None:
-    return next((annotation for annotation in annotations if isinstance(annotation, kind)), None)
-
-
-_MEANINGS: dict[type[Any], Mapping[str, str]] = {}
-
-
+@cache
 def meanings(kind: type[Any]) -> Mapping[str, str]:
     """By field name, the string below the field in the source: its meaning and where its value comes from."""
-    if kind not in _MEANINGS:
-        _MEANINGS[kind] = _meanings(kind)
-    return _MEANINGS[kind]
-
-
-def _meanings(kind: type[Any]) -> Mapping[str, str]:
     texts: dict[str, str] = {}
     for parent in reversed([c for c in kind.__mro__ if c not in (object, tuple)]):
         definition = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
