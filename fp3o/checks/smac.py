@@ -18,15 +18,14 @@ from fp3o.config import Cell
 from fp3o.config.options import SmacOptions
 from fp3o.envs import make
 from fp3o.envs.interface import Bools, Episode, slot_seeds
-from fp3o.envs.smac.check.playing import Battlefield, Player, ScriptPlayer, play
+from fp3o.envs.smac.battlefield import Battlefield
+from fp3o.envs.smac.check.playing import Player, ScriptPlayer, play
 from fp3o.envs.smac.check.recorder import Recorder, first_battles, join
 from fp3o.envs.smac.check.recording import Recording, write
 from fp3o.envs.smac.check.replay import HORIZON
 from fp3o.envs.smac.check.scripts import SCRIPTS, scripts_of
 from fp3o.envs.smac.check.trajectories import Comparison, compare
-from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.layouts import Array
-from fp3o.envs.smac.starcraft2 import StarCraft2Battles
 from fp3o.fields import restored
 from fp3o.grouping import grouped
 from fp3o.runs.atomic import write_atomically
@@ -149,7 +148,7 @@ class Check:
         if backend == "starcraft2":
             options = SmacOptions(backend=backend, layout=options.layout)
         env = make("smac", name, slots, auto_reset=False, options=options)
-        assert isinstance(env, EmbeddedBattles | StarCraft2Battles)
+        assert isinstance(env, Battlefield)
         return env
 
     def _entry(self, entrant: Entrant, envs: dict[int, Battlefield]) -> Entry:
