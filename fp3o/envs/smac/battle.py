@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,10 +29,13 @@ SINCE_REVISION_3 = ("post_x", "post_y", "chase", "call_wait")
 """Fields of `Battles` that revision 2 neither uses nor saves."""
 
 
+SLOT, AGENT, UNIT = "slot", "agent", "unit"  # what has an entry: arrays [N], [N, A] or [N, U]
+
+
 class Battles(NamedTuple):
     """The state of N battles of U units (allies first). What is saved and restored."""
 
-    x: Array  # [N, U] float32, like all that say nothing else
+    x: Array  # of units, float32, like all that say nothing else
     y: Array
     health: Array
     shield: Array
@@ -47,28 +50,28 @@ class Battles(NamedTuple):
     regained: Array  # … and of both recovered: for tests of conservation
     spot_x: Array  # if has_spot: the place, relative to its target, that a melee unit walks to
     spot_y: Array
-    quiet: Array  # [N, U] int32: game loops since the last damage
-    target: Array  # [N, U] int16: the unit it attacks or follows; -1: none
-    victim: Array  # [N, U] int16: the unit that hits in progress are aimed at
-    strikes: Array  # [N, U] int8: hits in progress that have not landed yet
-    side: Array  # [N, U] int8: the side on which the unit last went around others
-    has_spot: Array  # [N, U] bool
-    fighting: Array  # [N, U] bool: in range of its target
-    alive: Array  # [N, U] bool
+    quiet: Annotated[Array, UNIT, np.int32]  # game loops since the last damage
+    target: Annotated[Array, UNIT, np.int16]  # the unit it attacks or follows; -1: none
+    victim: Annotated[Array, UNIT, np.int16]  # the unit that hits in progress are aimed at
+    strikes: Annotated[Array, UNIT, np.int8]  # hits in progress that have not landed yet
+    side: Annotated[Array, UNIT, np.int8]  # the side on which the unit last went around others
+    has_spot: Annotated[Array, UNIT, np.bool_]
+    fighting: Annotated[Array, UNIT, np.bool_]  # in range of its target
+    alive: Annotated[Array, UNIT, np.bool_]
     post_x: Array  # where a unit that chases an attacker was when it began to; this and the next three: revision 3
     post_y: Array
-    chase: Array  # [N, U] int8: FREE, CHASING or RETURNING
-    call_wait: Array  # [N, U] int32: game loops until a unit that is hit may call for help again
-    last_action: Array  # [N, A] int64: -1 after a reset
-    goal_x: Array  # [N, A] float32: of a move order
-    goal_y: Array
-    moving: Array  # [N, A] bool: whether the last order was a move
-    seed: Array  # [N] uint64
-    episode: Array  # [N] int64
-    tick: Array  # [N] int64: game loops since the start of the episode
-    step: Array  # [N] int64
-    running: Array  # [N] bool: false for frozen slots
-    total: Array  # [N] float64: return so far
+    chase: Annotated[Array, UNIT, np.int8]  # FREE, CHASING or RETURNING
+    call_wait: Annotated[Array, UNIT, np.int32]  # game loops until a unit that is hit may call for help again
+    last_action: Annotated[Array, AGENT, np.int64]  # -1 after a reset
+    goal_x: Annotated[Array, AGENT, np.float32]  # of a move order
+    goal_y: Annotated[Array, AGENT, np.float32]
+    moving: Annotated[Array, AGENT, np.bool_]  # whether the last order was a move
+    seed: Annotated[Array, SLOT, np.uint64]
+    episode: Annotated[Array, SLOT, np.int64]
+    tick: Annotated[Array, SLOT, np.int64]  # game loops since the start of the episode
+    step: Annotated[Array, SLOT, np.int64]
+    running: Annotated[Array, SLOT, np.bool_]  # false for frozen slots
+    total: Annotated[Array, SLOT, np.float64]  # return so far
 
 
 class Rules(NamedTuple):
