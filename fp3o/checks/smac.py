@@ -7,6 +7,7 @@ import json
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -73,11 +74,9 @@ class RunPlayer:
 
 def script_entrants(map_name: str) -> list[Entrant]:
     """All scripts that play this map."""
-
-    def entrant(name: str) -> Entrant:
-        return Entrant(map_name, name, SmacOptions(), lambda seed: ScriptPlayer(SCRIPTS[name], seed))
-
-    return [entrant(name) for name in scripts_of(map_name)]
+    return [
+        Entrant(map_name, name, SmacOptions(), partial(ScriptPlayer, SCRIPTS[name])) for name in scripts_of(map_name)
+    ]
 
 
 def run_entrant(run: Run, options: dict[str, Any]) -> Entrant:

@@ -202,8 +202,8 @@ def make_rules(
     agents = scenario.agents
     loops = float(LOOPS_PER_SECOND)
 
-    def column(values: list[float]) -> Array:
-        return np.array(values, np.float32)
+    def column(name: str, factor: float = 1) -> Array:
+        return np.array([getattr(unit, name) * factor for unit in units], np.float32)
 
     spawn_x, spawn_y = _spawn(scenario, rows, ground)
     ally_order = [(scenario.enemies[0].x, scenario.enemies[0].y)] * agents
@@ -226,27 +226,15 @@ def make_rules(
         jitter=np.float32(SPAWN_JITTER),
         order_x=orders[:, 0].copy(),
         order_y=orders[:, 1].copy(),
-        max_health=column([unit.health for unit in units]),
-        max_shield=column([unit.shield for unit in units]),
-        armour=column([unit.armour for unit in units]),
-        regeneration=column([unit.regeneration / loops for unit in units]),
+        max_health=column("health"),
+        max_shield=column("shield"),
         raw=np.array(raw, np.float32),
         hits=np.array([unit.hits for unit in units], np.int8),
-        period=column([unit.period * loops for unit in units]),
         noise_low=np.float32(low * loops),
         noise_span=np.float32((high - low) * loops),
-        damage_point=column([unit.damage_point * loops for unit in units]),
-        reach=column([unit.reach for unit in units]),
-        scan=column([EVERYWHERE if hunting else max(SCAN_RANGE, unit.reach) for unit in units]),
-        slop=column([0.0 if unit.name == "colossus" else RANGE_SLOP for unit in units]),
+        scan=np.array([EVERYWHERE if hunting else max(SCAN_RANGE, unit.reach) for unit in units], np.float32),
+        slop=np.array([0.0 if unit.name == "colossus" else RANGE_SLOP for unit in units], np.float32),
         blow=np.array([_BLOWS[unit.blow] for unit in units], np.int8),
-        delay=column([unit.delay * loops for unit in units]),
-        missile_speed=column([unit.missile_speed / loops for unit in units]),
-        area=column([unit.area for unit in units]),
-        area_margin=column([unit.area_margin for unit in units]),
-        speed=column([unit.speed / loops for unit in units]),
-        radius=column([unit.radius for unit in units]),
-        separation=column([unit.separation for unit in units]),
         layer=np.array([int(unit.walks_cliffs) for unit in units], np.int8),
         melee=np.array([unit.reach < 1 for unit in units]),
         calls=engine_revision > 2,
@@ -256,6 +244,9 @@ def make_rules(
         leash_reset=np.float32(response.leash_reset),
         redirects=("never", "nearer", "always").index(response.redirects),
         scan_period=response.scan_period,
+        **{name: column(name) for name in ("armour", "reach", "area", "area_margin", "radius", "separation")},
+        **{name: column(name, loops) for name in ("period", "damage_point", "delay")},
+        **{name: column(name, 1 / loops) for name in ("speed", "missile_speed", "regeneration")},
     )
 
 
