@@ -16,7 +16,6 @@ import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from fp3o.errors import UserError
@@ -166,14 +165,19 @@ class Declared:
             raise UserError(f"{where}: {self.name} = {seen} is not allowed; allowed: {self.bounds}")
 
 
-@cache
+_DECLARED: dict[type[Any], Mapping[str, Declared]] = {}
+
+
 def declared(kind: type[Any]) -> Mapping[str, Declared]:
     """The declarations of a dataclass's fields, by name and in their order."""
-    found: dict[str, Declared] = {}
-    for base in reversed(kind.__bases__):
-        found |= declared(base) if is_dataclass(base) else {}
-    hints = inspect.get_annotations(kind, eval_str=True)
-    return found | {f.name: _declared(f.name, hints[f.name], f.default) for f in fields(kind) if f.name in hints}
+    if kind not in _DECLARED:
+        found: dict[str, Declared] = {}
+        for base in reversed(kind.__bases__):
+            found |= declared(base) if is_dataclass(base) else {}
+        hints = inspect.get_annotations(kind, eval_str=True)
+        own = (_declared(f.name, hints[f.name], f.default) for f in fields(kind) if f.name in hints)
+        _DECLARED[kind] = found | {field.name: field for field in own}
+    return _DECLARED[kind]
 
 
 _PARTS = {Bounds: "bounds", Follows: "follows", AddedLater: "added_later", ReadWith: "read_with", MayVary: "may_vary"}
@@ -187,7 +191,6 @@ def _declared(name: str, hint: Any, default: object) -> Declared:
     return Declared(name, hint, str if choices else plain, default, choices, **parts)
 
 
-@cache
 def meanings(kind: type[Any]) -> Mapping[str, str]:
     """By field name, the string below the field in the source: its meaning and where its value comes from."""
     texts: dict[str, str] = {}

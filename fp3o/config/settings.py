@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass, replace
-from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 from fp3o.fields import AddedLater, Bounds, Declared, MayVary, ReadWith, declared
@@ -91,10 +90,14 @@ def settings_of(algorithm: str) -> type[Settings]:
     return with_own(Settings, entry.own) if entry and entry.own else Settings
 
 
-@cache
+_MADE: dict[tuple[type[Any], ...], type[Any]] = {}
+
+
 def with_own(base: type[Settings], *own: type[Any]) -> type[Any]:
     """A class with the fields of them all; always the same."""
-    return make_dataclass(base.__name__, [], bases=(*own, base), frozen=True)
+    if (base, *own) not in _MADE:
+        _MADE[base, *own] = make_dataclass(base.__name__, [], bases=(*own, base), frozen=True)
+    return _MADE[base, *own]
 
 
 def own(settings: Settings, kind: type[T]) -> T:
