@@ -32,36 +32,6 @@ __version__ = "0.1.0"
 # given back to the system. By default 10, and the page faults of getting it again were a fifth of an eager update.
 os.environ.setdefault("MIMALLOC_PURGE_DELAY", "10000")
 
-__all__ = [
-    "ActorBatch",
-    "BatchEnv",
-    "Callback",
-    "Context",
-    "CriticBatch",
-    "Episode",
-    "Inputs",
-    "Rollout",
-    "Run",
-    "Setting",
-    "StopAtReturn",
-    "StopWithoutProgress",
-    "Table",
-    "Team",
-    "TensorBoard",
-    "TorchTeam",
-    "Turn",
-    "UserError",
-    "WeightsAndBiases",
-    "__version__",
-    "algorithm",
-    "environment",
-    "metric",
-    "network",
-    "play",
-    "runs",
-    "train",
-]
-
 _MODULES = {
     "fp3o.algorithms.turns": ("ActorBatch", "Context", "CriticBatch", "Rollout", "Turn"),
     "fp3o.api.run": ("Run", "Table", "play"),
@@ -78,6 +48,8 @@ _MODULES = {
     "fp3o.training.callbacks.tensorboard": ("TensorBoard",),
     "fp3o.training.callbacks.wandb": ("WeightsAndBiases",),
 }
+
+__all__ = sorted({"__version__", "runs"}.union(*_MODULES.values()))
 
 
 def __getattr__(name: str) -> Any:

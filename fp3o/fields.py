@@ -180,39 +180,19 @@ def declared(kind: type[Any]) -> Mapping[str, Declared]:
     return _DECLARED[kind]
 
 
+_PARTS = {Bounds: "bounds", Follows: "follows", AddedLater: "added_later", ReadWith: "read_with", MayVary: "may_vary"}
+
+
 def _declared(name: str, hint: Any, default: object) -> Declared:
     annotations = getattr(hint, "__metadata__", ())
     plain = get_args(hint)[0] if annotations else hint
     choices = get_args(plain) if get_origin(plain) is Literal else ()
-    return Declared(
-        name,
-        hint,
-        str if choices else plain,
-        default,
-        choices,
-        _first(annotations, Bounds),
-        _first(annotations, Follows),
-        _first(annotations, AddedLater),
-        _first(annotations, ReadWith),
-        _first(annotations, MayVary),
-    )
-
-
-def _first(annotations: tuple[object, ...], kind: type[T]) -> T | None:
-    return next((annotation for annotation in annotations if isinstance(annotation, kind)), None)
-
-
-_MEANINGS: dict[type[Any], Mapping[str, str]] = {}
+    parts = {_PARTS[type(annotation)]: annotation for annotation in annotations}
+    return Declared(name, hint, str if choices else plain, default, choices, **parts)
 
 
 def meanings(kind: type[Any]) -> Mapping[str, str]:
     """By field name, the string below the field in the source: its meaning and where its value comes from."""
-    if kind not in _MEANINGS:
-        _MEANINGS[kind] = _meanings(kind)
-    return _MEANINGS[kind]
-
-
-def _meanings(kind: type[Any]) -> Mapping[str, str]:
     texts: dict[str, str] = {}
     for parent in reversed([c for c in kind.__mro__ if c not in (object, tuple)]):
         definition = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]

@@ -7,6 +7,7 @@ import json
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -18,15 +19,14 @@ from fp3o.config import Cell
 from fp3o.config.options import SmacOptions
 from fp3o.envs import make
 from fp3o.envs.interface import Bools, Episode, slot_seeds
-from fp3o.envs.smac.check.playing import Battlefield, Player, ScriptPlayer, play
+from fp3o.envs.smac.battlefield import Battlefield
+from fp3o.envs.smac.check.playing import Player, ScriptPlayer, play
 from fp3o.envs.smac.check.recorder import Recorder, first_battles, join
 from fp3o.envs.smac.check.recording import Recording, write
 from fp3o.envs.smac.check.replay import HORIZON
 from fp3o.envs.smac.check.scripts import SCRIPTS, scripts_of
 from fp3o.envs.smac.check.trajectories import Comparison, compare
-from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.layouts import Array
-from fp3o.envs.smac.starcraft2 import StarCraft2Battles
 from fp3o.fields import restored
 from fp3o.grouping import grouped
 from fp3o.runs.atomic import write_atomically
@@ -74,11 +74,9 @@ class RunPlayer:
 
 def script_entrants(map_name: str) -> list[Entrant]:
     """All scripts that play this map."""
-
-    def entrant(name: str) -> Entrant:
-        return Entrant(map_name, name, SmacOptions(), lambda seed: ScriptPlayer(SCRIPTS[name], seed))
-
-    return [entrant(name) for name in scripts_of(map_name)]
+    return [
+        Entrant(map_name, name, SmacOptions(), partial(ScriptPlayer, SCRIPTS[name])) for name in scripts_of(map_name)
+    ]
 
 
 def run_entrant(run: Run, options: dict[str, Any]) -> Entrant:
@@ -149,7 +147,7 @@ class Check:
         if backend == "starcraft2":
             options = SmacOptions(backend=backend, layout=options.layout)
         env = make("smac", name, slots, auto_reset=False, options=options)
-        assert isinstance(env, EmbeddedBattles | StarCraft2Battles)
+        assert isinstance(env, Battlefield)
         return env
 
     def _entry(self, entrant: Entrant, envs: dict[int, Battlefield]) -> Entry:

@@ -1,19 +1,17 @@
-"""What the pure NumPy engines have in common: seeds, returns, auto-reset, freezing, saving and loading."""
+"""What the pure NumPy engines have in common: seeds, returns, auto-reset, freezing."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import asdict
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.config.domains import REVISIONS
-from fp3o.envs.checks import checked_seeds, checked_slots, restore
+from fp3o.envs.checks import checked_seeds
 from fp3o.envs.draws import uniform_draws
-from fp3o.envs.interface import BatchEnv, Bools, Doubles, EnvSpec, Episode, Snapshot, Transition
-from fp3o.errors import UserError
+from fp3o.envs.engine import Engine
+from fp3o.envs.interface import Bools, Doubles, EnvSpec, Episode, Snapshot, Transition
 
 # Values of `_ending`: how a slot's episode ended. With auto-reset every slot is always running.
 RUNNING, TERMINATED, TRUNCATED = 0, 1, 2
@@ -28,25 +26,20 @@ class Outcome(NamedTuple):
     truncated: Bools  # [N]
 
 
-class ArrayEngine(BatchEnv, ABC):
-    """A BatchEnv whose game is given by `_begin`, `_advance`, `_look` and `_arrays` of a subclass."""
+class ArrayEngine(Engine):
+    """An engine whose game is given by `_begin`, `_advance`, `_look` and `_arrays` of a subclass."""
 
-    domain: str
     share_of_agent = 1.0
     """return_per_agent / total_return: 1/A where the score is a sum over agents (MPE), else 1."""
 
     def __init__(self, task: str, spec: EnvSpec, slots: int, auto_reset: bool, options: Any) -> None:
-        self.task = task
+        super().__init__(task, slots, auto_reset, options)
         self.spec = spec
-        self.slots = checked_slots(slots)
-        self.auto_reset = auto_reset
-        self.options = options
         self._seeds = np.zeros(slots, dtype=np.uint64)
         self._episodes = np.zeros(slots, dtype=np.int64)  # number of each slot's current episode
         self._lengths = np.zeros(slots, dtype=np.int64)
         self._returns = np.zeros(slots)
         self._ending = np.full(slots, RUNNING, dtype=np.int64)
-        self._started = False
 
     @abstractmethod
     def _begin(self, rows: NDArray[np.int64]) -> None:
@@ -65,7 +58,7 @@ class ArrayEngine(BatchEnv, ABC):
         """The game's own mutable arrays, by name."""
 
     def _restored(self) -> None:
-        """Called after `_arrays` have been overwritten by a saved state."""
+        """Nothing else is to be computed."""
 
     def _uniforms(self, rows: NDArray[np.int64], count: int) -> Doubles:
         """Random numbers in [0, 1) for the current episodes of these slots, [count, rows]."""
@@ -82,8 +75,7 @@ class ArrayEngine(BatchEnv, ABC):
         return self._look()
 
     def step(self, actions: NDArray[Any]) -> Transition:
-        if not self._started:
-            raise UserError(f"{self.domain}/{self.task}: step before reset")
+        self._require_reset()
         running = self._ending == RUNNING
         frozen = not (self.auto_reset or running.all())
         reward, score, terminated, truncated = self._advance(actions, running)
@@ -115,7 +107,7 @@ class ArrayEngine(BatchEnv, ABC):
     def snapshot(self) -> Snapshot:
         return self._look()
 
-    def _all_arrays(self) -> dict[str, NDArray[Any]]:
+    def _saved(self) -> dict[str, NDArray[Any]]:
         return {
             "seeds": self._seeds,
             "episodes": self._episodes,
@@ -125,29 +117,13 @@ class ArrayEngine(BatchEnv, ABC):
             **self._arrays(),
         }
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        return {name: array.copy() for name, array in self._all_arrays().items()}
-
-    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
-        arrays = self._all_arrays()
-        if state.keys() != arrays.keys():
-            raise UserError(f"{self.domain}/{self.task}: saved state holds {sorted(state)}; allowed: {sorted(arrays)}")
-        restore(arrays, state, f"{self.domain}/{self.task}")
-        self._started = True
-        self._restored()
-
     def identity(self) -> dict[str, Any]:
-        return {
+        return super().identity() | {
             "domain": self.domain,
-            "task": self.task,
             "engine": "numpy",
-            "revision": REVISIONS[self.domain],
             "versions": {"numpy": np.__version__},
             "agents": self.spec.agents,
-            "observation_size": self.spec.observation_size,
-            "state_size": self.spec.state_size,
             "action_sizes": list(self.spec.action.sizes),
-            "options": asdict(self.options),
         }
 
 

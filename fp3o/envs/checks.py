@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,6 @@ from numpy.typing import NDArray
 from fp3o.envs.interface import Seeds
 from fp3o.errors import UserError
 from fp3o.machine import processors
-
-
-def checked_slots(slots: int) -> int:
-    """The number of environments, checked to be at least one."""
-    if slots < 1:
-        raise UserError(f"number of environments is {slots}; allowed: 1 or more")
-    return slots
 
 
 def checked_threads(threads: int, slots: int, least: int) -> int:
@@ -34,16 +26,6 @@ def checked_seeds(seeds: NDArray[Any], slots: int) -> Seeds:
     if given.shape != (slots,) or given.dtype.kind not in "ui":
         raise UserError(f"seeds are {given.dtype} {given.shape}; allowed: unsigned 64-bit integers of shape ({slots},)")
     return given.astype(np.uint64)
-
-
-def restore(arrays: Mapping[str, NDArray[Any]], state: Mapping[str, NDArray[Any]], where: str) -> None:
-    """Copy saved arrays into those of an engine, once all are known to fit; where: the task, for messages."""
-    for name, array in arrays.items():
-        if name not in state or state[name].shape != array.shape:
-            given = f"has shape {state[name].shape}" if name in state else "is missing"
-            raise UserError(f"{where}: saved {name} {given}; allowed: {array.shape}")
-    for name, array in arrays.items():
-        array[...] = state[name]
 
 
 def checked_integers(actions: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -24,6 +24,7 @@ from fp3o.networks.critic import Critic, Normaliser
 from fp3o.networks.sharing import sharing
 from fp3o.rollout.policy import MakePolicy, Policy, noise_of, playable
 from fp3o.runs import checkpoint, records
+from fp3o.runs.layout import RunId
 from fp3o.runs.verify import read_verified
 
 Watch: TypeAlias = Callable[[BatchEnv, NDArray[Any] | None], None]
@@ -162,11 +163,7 @@ def trained(folder: Path, weights: Path | None = None) -> Trained:
     source = own if weights is None else weights
     document = read_verified(folder, files=(records.CHECKPOINT,) if source.absolute() == own.absolute() else ())
     tensors, metadata = checkpoint.load(source)
-    checkpoint.require(
-        metadata,
-        {name: document[name] for name in ("cell", "digest", "seed")},
-        source,
-    )
+    checkpoint.require(metadata, RunId.of(document)._asdict(), source)
     cell = Cell.parse(document["cell"])
     settings = restored(document["settings"], settings_of(cell.algorithm))
     options = restored(document["options"], OPTIONS[cell.domain])

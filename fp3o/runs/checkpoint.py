@@ -14,6 +14,7 @@ import safetensors.numpy
 import torch
 from numpy.typing import NDArray
 
+from fp3o.config.resolve import canonical_json
 from fp3o.errors import UserError
 from fp3o.runs.atomic import write_atomically
 
@@ -27,14 +28,14 @@ Array: TypeAlias = torch.Tensor | NDArray[Any]
 def save(path: Path, tensors: Mapping[str, Array], metadata: Mapping[str, Any]) -> None:
     """Write tensors and metadata. Equal content gives equal bytes; an interrupted write leaves the old file."""
     arrays = {name: _as_array(value) for name, value in sorted(tensors.items())}
-    metadata = json.loads(_json(metadata))  # As it will be read back: tuples are lists, keys are text.
+    metadata = json.loads(canonical_json(metadata))  # As it will be read back: tuples are lists, keys are text.
     header = {
         "format": FORMAT,
         "metadata": metadata,
         "sha256": _digest(arrays, metadata),
         "torch": [name for name in arrays if isinstance(tensors[name], torch.Tensor)],
     }
-    content = safetensors.numpy.save(arrays, metadata={_ENTRY: _json(header)})
+    content = safetensors.numpy.save(arrays, metadata={_ENTRY: canonical_json(header)})
     write_atomically(path, content)
 
 
@@ -62,7 +63,7 @@ def load(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
 def require(metadata: Mapping[str, Any], expected: Mapping[str, Any], path: Path) -> None:
     """UserError unless the metadata has these values: the file belongs to another cell, configuration, seed …"""
     for name, value in expected.items():
-        wanted = json.loads(_json(value))
+        wanted = json.loads(canonical_json(value))
         if name not in metadata:
             raise UserError(f"{path} belongs to another run: it has no {name}; expected: {wanted}")
         if metadata[name] != wanted:
@@ -74,13 +75,9 @@ def _as_array(value: Array) -> NDArray[Any]:
     return np.asarray(array, order="C")
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
 def _digest(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> str:
-    digest = hashlib.sha256(_json(metadata).encode())
+    digest = hashlib.sha256(canonical_json(metadata).encode())
     for name, array in arrays.items():
-        digest.update(_json([name, array.dtype.str, array.shape]).encode())
+        digest.update(canonical_json([name, array.dtype.str, array.shape]).encode())
         digest.update(array.data.cast("B") if array.size else b"")
     return digest.hexdigest()

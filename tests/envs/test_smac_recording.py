@@ -13,7 +13,8 @@ from recorded_battles import recorded
 
 from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import Bools
-from fp3o.envs.smac.check.playing import Battlefield, ScriptPlayer
+from fp3o.envs.smac.battlefield import Battlefield
+from fp3o.envs.smac.check.playing import ScriptPlayer
 from fp3o.envs.smac.check.recorder import first_battles, join, record
 from fp3o.envs.smac.check.recording import FORMAT, Recording, read, write
 from fp3o.envs.smac.check.scripts import SCRIPTS

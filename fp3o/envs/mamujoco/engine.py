@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from importlib.metadata import version
 from typing import Any
 
@@ -10,12 +9,11 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.config.domains import REVISIONS
 from fp3o.config.options import MamujocoOptions
-from fp3o.envs.checks import checked_reals, checked_seeds, checked_slots, checked_threads, restore
+from fp3o.envs.checks import checked_reals, checked_seeds, checked_threads
+from fp3o.envs.engine import Engine
 from fp3o.envs.interface import (
     ActionSpec,
-    BatchEnv,
     Bools,
     Doubles,
     EnvSpec,
@@ -29,7 +27,6 @@ from fp3o.envs.mamujoco import bodies, kernels, models, physics
 from fp3o.envs.mamujoco.layout import Features, lay_out
 from fp3o.envs.native.pool import SharedRanges
 from fp3o.envs.native.ranges import empty_records, records
-from fp3o.errors import UserError
 from fp3o.fields import checked
 from fp3o.machine import processors
 
@@ -39,18 +36,16 @@ LONGER = 1.25  # than the slots share evenly: from here on a step's physics is c
 PART = mujoco.mjtState
 
 
-class MamujocoBatch(BatchEnv):
-    """BatchEnv of one task."""
+class MamujocoBatch(Engine):
+    """N environments; threads: 0 lets the engine choose."""
 
+    domain = "mamujoco"
     own_threads = True
     has_kernels = True
 
     def __init__(self, task: str, slots: int, auto_reset: bool, threads: int, options: MamujocoOptions) -> None:
-        self.task = task
-        self.slots = checked_slots(slots)
-        self.options = checked(options, f"mamujoco/{task}")
+        super().__init__(task, slots, auto_reset, checked(options, f"mamujoco/{task}"))
         self.threads = checked_threads(threads, slots, SLOTS_PER_THREAD)
-        self._auto_reset = auto_reset
         body, share = bodies.find(task, options)
         self._body = body
         self.layout = lay_out(body, share, options)
@@ -94,7 +89,6 @@ class MamujocoBatch(BatchEnv):
         seen, known = self._data.observation, self._data.state
         self._snapshot = Snapshot(seen, known, alive, None)
         self._final = Snapshot(np.zeros_like(seen), np.zeros_like(known), alive, None)
-        self._started = False
         self._seeds: Seeds = np.zeros(slots, dtype=np.uint64)
         self._episode = np.zeros(slots, dtype=np.int64)
 
@@ -161,7 +155,7 @@ class MamujocoBatch(BatchEnv):
             **ending._asdict(),
             "entries": float("nan") if ending.entries is None else ending.entries,  # NaN: not checked
             "limit": options.episode_limit,  # steps per episode
-            "auto_reset": self._auto_reset,
+            "auto_reset": self.auto_reset,
         }
 
     def reset(self, seeds: Seeds) -> Snapshot:
@@ -175,8 +169,7 @@ class MamujocoBatch(BatchEnv):
 
     def step(self, actions: NDArray[Any]) -> Transition:
         """frame_skip physics steps, then rewards, ends of episodes and observations."""
-        if not self._started:
-            raise UserError(f"mamujoco/{self.task}: step before reset")
+        self._require_reset()
         data = self._data
         agents, size = data.actions.shape[1:]
         data.actions[...] = checked_reals(actions, agents, size, self.slots)
@@ -239,8 +232,8 @@ class MamujocoBatch(BatchEnv):
             self._final.state[slot] = self._snapshot.state[slot]
             total, length = float(slots["returned"][slot]), int(slots["length"][slot])
             episodes.append(Episode(slot, total, total, length, None))
-            self._episode[slot] += self._auto_reset
-        if self._auto_reset:
+            self._episode[slot] += self.auto_reset
+        if self.auto_reset:
             self._begin(ended)
         return episodes
 
@@ -258,32 +251,19 @@ class MamujocoBatch(BatchEnv):
             "length": slots["length"],
             "episode": self._episode,
             "seeds": self._seeds,
+            "running": self._running,
         }
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """Copies of the state, and which slots are not frozen."""
-        running = self._running & self._started
-        return {**{name: array.copy() for name, array in self._saved().items()}, "running": running}
-
-    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
-        """Continue where state_dict was taken, bit for bit."""
-        restore({**self._saved(), "running": self._running}, state, f"mamujoco/{self.task}")
-        self._started = True
+    def _restored(self) -> None:
         self._read_angles()
         self._kernel.run(kernels.SHOW, 0, self.slots)
 
     def identity(self) -> dict[str, Any]:
-        """`environment` of run.json."""
-        return {
+        return super().identity() | {
             "engine": "mujoco.batch",  # in the first runs; calling MuJoCo directly gives the same numbers to the bit
-            "revision": REVISIONS["mamujoco"],
-            "task": self.task,
             "agents": self.spec.agents,
-            "observation_size": self.spec.observation_size,
-            "state_size": self.spec.state_size,
             "action_size": self.spec.action.width,
             "episode_limit": self.spec.episode_limit,
-            "options": dataclasses.asdict(self.options),
             "mujoco": mujoco.__version__,
             "gymnasium": version("gymnasium"),
         }

@@ -13,7 +13,6 @@ import socket
 import sys
 import time
 import weakref
-from dataclasses import asdict
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 from typing import Any
@@ -21,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.config.domains import REVISIONS
 from fp3o.config.metrics import written
 from fp3o.config.options import PettingzooOptions
-from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds, checked_slots, restore
-from fp3o.envs.interface import ActionSpec, BatchEnv, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
+from fp3o.envs.checks import checked_choices, checked_reals, checked_seeds
+from fp3o.envs.engine import Engine
+from fp3o.envs.interface import ActionSpec, Doubles, EnvSpec, Episode, Seeds, Snapshot, Transition
 from fp3o.envs.pettingzoo.child import Child
 from fp3o.envs.pettingzoo.factory import located, parse_arguments, versions
 from fp3o.envs.pettingzoo.memory import SharedArrays, SharedSnapshot, attach, unnamed_file
@@ -80,24 +79,21 @@ def _stop_all(workers: list[Worker], memory: int, patience: float = 0.0) -> None
     os.close(memory)
 
 
-class PettingzooBatch(BatchEnv):
+class PettingzooBatch(Engine):
     """N environments in worker processes. Their state cannot be saved: a resumed run starts new episodes."""
 
+    domain = "pettingzoo"
     restarts = 0
     """Environments rebuilt and workers restarted so far."""
 
     def __init__(
         self, task: str, env: str, slots: int, auto_reset: bool, threads: int, options: PettingzooOptions
     ) -> None:
-        self.task = task
-        self.slots = checked_slots(slots)
+        super().__init__(task, slots, auto_reset, options)
         self.workers = min(slots, threads if threads > 1 else processors())
         """Processes among which the slots are divided."""
         self._env = env
         self._arguments = parse_arguments(options.env_args)
-        self._auto_reset = auto_reset
-        self._options = options
-        self._name = f"pettingzoo/{task} ({env})" if env != task else f"pettingzoo/{task}"
         self._memory = unnamed_file()
         self._workers: list[Worker] = []
         self._finalizer = weakref.finalize(self, _stop_all, self._workers, self._memory)
@@ -107,7 +103,6 @@ class PettingzooBatch(BatchEnv):
         self._failures = np.zeros(slots, dtype=np.int64)
         self._ended = 0  # episodes that ended as they should
         self._lost: dict[str, tuple[str, int]] = {}  # by kind of failure: the first one in words, and how many
-        self._started = False
         edges = np.linspace(0, slots, self.workers + 1).astype(int)
         for number in range(self.workers):
             self._workers.append(Worker(number, range(edges[number], edges[number + 1]), self._memory))
@@ -121,6 +116,10 @@ class PettingzooBatch(BatchEnv):
         self._build(self._workers)
         self.spec = self._make_spec()
         self._choices = self._make_choices()
+
+    @property
+    def name(self) -> str:
+        return super().name if self._env == self.task else f"{super().name} ({self._env})"
 
     # --- Starting workers ---------------------------------------------------------------------------------------
 
@@ -144,8 +143,8 @@ class PettingzooBatch(BatchEnv):
         order = {
             "slots": self.slots,
             "workers": self.workers,
-            "limit": self._options.episode_limit,
-            "auto_reset": self._auto_reset,
+            "limit": self.options.episode_limit,
+            "auto_reset": self.auto_reset,
             "metrics": written(self._metrics),
             "metric_modules": [METRICS[metric.name].module for metric in self._metrics if not metric.over_steps],
         }
@@ -157,7 +156,7 @@ class PettingzooBatch(BatchEnv):
 
     def _first_reply(self, worker: Worker) -> Any:
         """The answer of a worker that is starting; UserError if it hangs, dies or cannot use the environment."""
-        limit = max(START_SECONDS, self._options.timeout)
+        limit = max(START_SECONDS, self.options.timeout)
         if not worker.pipe.poll(limit):
             raise self._give_up(f"building and resetting it has taken more than {limit:g} s; it hangs")
         try:
@@ -171,7 +170,7 @@ class PettingzooBatch(BatchEnv):
     def _give_up(self, why: str) -> UserError:
         if self._finalizer.alive:
             self._finalizer()
-        return UserError(f"{self._name}: {why}")
+        return UserError(f"{self.name}: {why}")
 
     def _make_spec(self) -> EnvSpec:
         described = self._description
@@ -181,7 +180,7 @@ class PettingzooBatch(BatchEnv):
         agents = len(described.agents)
         return EnvSpec(
             agents=agents,
-            observation_size=max(described.observations) + agents * self._options.agent_id,
+            observation_size=max(described.observations) + agents * self.options.agent_id,
             state_size=described.joint,
             action=ActionSpec(
                 described.kind,
@@ -189,9 +188,9 @@ class PettingzooBatch(BatchEnv):
                 dimensions if uneven else None,
                 None if gaussian else described.choices,
             ),
-            episode_limit=self._options.episode_limit,
+            episode_limit=self.options.episode_limit,
             agent_types=described.types,
-            agent_id=self._options.agent_id,
+            agent_id=self.options.agent_id,
             observation_shape=described.shape,
             state_shape=described.state_shape,
             exact_resume=False,
@@ -225,8 +224,7 @@ class PettingzooBatch(BatchEnv):
         self._collect(self._workers)
 
     def step(self, actions: NDArray[Any]) -> Transition:
-        if not self._started:
-            raise UserError(f"{self._name}: step before reset")
+        self._require_reset()
         shared = self._shared
         shared.action[:] = self._checked(actions)
         self._running = running = shared.running.copy()
@@ -263,7 +261,7 @@ class PettingzooBatch(BatchEnv):
         if not legal.all():
             slot, agent, part = (int(i) for i in np.argwhere(~legal)[0])
             raise UserError(
-                f"{self._name}: action {int(chosen[slot, agent, part])} of {self._description.agents[agent]} "
+                f"{self.name}: action {int(chosen[slot, agent, part])} of {self._description.agents[agent]} "
                 f"in environment {slot} is not legal now; allowed: see its action mask"
             )
         return chosen
@@ -272,14 +270,14 @@ class PettingzooBatch(BatchEnv):
         """Rewards that agents are trained on [N, A], and the part of the episode's return in this step [N]."""
         own = self._shared.reward.copy()
         total = own.sum(axis=1)
-        if self._options.reward == "own":
+        if self.options.reward == "own":
             return own, total
-        team = total / self.spec.agents if self._options.reward == "mean" else total
+        team = total / self.spec.agents if self.options.reward == "mean" else total
         return np.repeat(team[:, None], self.spec.agents, axis=1), team
 
     def _episode(self, slot: int) -> Episode:
         total = float(self._returns[slot])
-        per_agent = total if self._options.reward == "mean" else total / self.spec.agents
+        per_agent = total if self.options.reward == "mean" else total / self.spec.agents
         metrics = dict(zip(self.spec.metrics, self._shared.metrics[slot].tolist(), strict=True))
         return Episode(slot, total, per_agent, int(self._lengths[slot]), won=None, metrics=metrics)
 
@@ -288,7 +286,7 @@ class PettingzooBatch(BatchEnv):
         observation = np.zeros((self.slots, agents, self.spec.observation_size), dtype=np.float32)
         width = shown.observation.shape[2]
         observation[:, :, :width] = shown.observation
-        if self._options.agent_id:
+        if self.options.agent_id:
             observation[:, :, width:] = np.eye(agents)
         available = None if self.spec.action.kind == "gaussian" else shown.available.copy()
         return Snapshot(observation, np.repeat(shown.state[:, None], agents, axis=1), shown.alive.copy(), available)
@@ -296,30 +294,24 @@ class PettingzooBatch(BatchEnv):
     def snapshot(self) -> Snapshot:
         return self._seen(self._shared.now)
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def _saved(self) -> dict[str, NDArray[Any]]:
         """Seeds and episode numbers: nothing more of a user-supplied environment can be saved."""
-        return {"seeds": self._shared.seed.copy(), "episodes": self._shared.episode.copy()}
+        return {"seeds": self._shared.seed, "episodes": self._shared.episode}
 
-    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
+    def _restored(self) -> None:
         """Start the episode after the saved one in every slot."""
-        restore({"seeds": self._shared.seed, "episodes": self._shared.episode}, state, self._name)
         self._shared.episode[:] += 1
         self._start_episodes()
 
     def identity(self) -> dict[str, Any]:
-        return {
-            "domain": "pettingzoo",
-            "task": self.task,
+        return super().identity() | {
+            "domain": self.domain,
             "engine": f"pettingzoo {self._env}",
-            "revision": REVISIONS["pettingzoo"],
             "versions": {"numpy": np.__version__, **versions(located(self._env)), **self._source},
             "agents": self.spec.agents,
             "agent_names": list(self._description.agents),
-            "observation_size": self.spec.observation_size,
-            "state_size": self.spec.state_size,
             "critic_input": "state()" if self._description.state else "all observations",
             "action_sizes": list(self.spec.action.sizes),
-            "options": asdict(self._options),
         }
 
     def close(self) -> None:
@@ -350,7 +342,7 @@ class PettingzooBatch(BatchEnv):
         """Each worker's answer, or None if it died. UserError if one makes no progress within the timeout."""
         answers: list[tuple[Worker, bytes | None]] = []
         pending: dict[Any, Worker] = {worker.pipe: worker for worker in workers}
-        timeout = self._options.timeout
+        timeout = self.options.timeout
         seen = self._shared.progress[:, 0].copy()
         deadline = time.monotonic() + timeout
         while pending:
@@ -394,11 +386,11 @@ class PettingzooBatch(BatchEnv):
         words, count = self._lost.get(kind, (why, 0))
         self._lost[kind] = words, count + len(slots)
         lost = sum(self.lost_episodes.values())
-        if lost > max(PATIENCE, self._options.lost_share * (self._ended + lost)):
+        if lost > max(PATIENCE, self.options.lost_share * (self._ended + lost)):
             commonest = max(self.lost_episodes, key=self.lost_episodes.__getitem__)
             raise self._give_up(
                 f"{lost} of {self._ended + lost} episodes were lost, most often because: {commonest}; fix the "
-                f"environment, or raise lost_share = {self._options.lost_share:g}"
+                f"environment, or raise lost_share = {self.options.lost_share:g}"
             )
         self._failures[slots] += 1
         worst = max(slots, key=lambda n: int(self._failures[n]))

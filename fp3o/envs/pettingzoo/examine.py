@@ -20,8 +20,10 @@ import numpy as np
 from fp3o.config import Cell, resolve
 from fp3o.envs.pettingzoo.check import END
 from fp3o.envs.pettingzoo.child import leave_with_parent
-from fp3o.envs.pettingzoo.factory import build, load_factory, one_line
+from fp3o.envs.pettingzoo.factory import build, load_factory
 from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, check_rewards, describe, split_mask
+from fp3o.machine import memory_bytes
+from fp3o.registry import failure
 
 STEPS = 200
 SEEDS = 5  # `fp3o train` trains this many side by side by default
@@ -44,7 +46,7 @@ def examine(name: str, arguments: dict[str, Any]) -> Iterator[Finding]:
     except Unfit as unfit:
         yield ("no", str(unfit))
     except Exception as error:
-        yield ("no", f"{doing} fails: {one_line(error)}")
+        yield ("no", f"{doing} fails: {failure(error)}")
     else:
         yield from _api_test(build(factory))
 
@@ -86,7 +88,7 @@ def _memory(description: Description) -> Iterator[Finding]:
     settings = resolve(Cell.parse("pettingzoo/any/full/fp3o"), {"env": "any:env"}).settings
     agents, steps = len(description.agents), settings.rollout_length * settings.rollout_threads
     numbers = agents * (max(description.observations) + agents + description.joint)
-    need, have = 4 * numbers * steps * SEEDS, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    need, have = 4 * numbers * steps * SEEDS, memory_bytes()
     if need < MUCH:
         return
     yield (
@@ -200,7 +202,7 @@ def _api_test(env: Any) -> Iterator[Finding]:
         parallel_api_test(env, num_cycles=50)
         yield ("yes", "PettingZoo's own parallel_api_test passes")
     except Exception as error:
-        yield ("note", f"PettingZoo's own parallel_api_test complains: {one_line(error)}")
+        yield ("note", f"PettingZoo's own parallel_api_test complains: {failure(error)}")
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from fp3o.envs.pettingzoo.spaces import Unfit
 from fp3o.envs.pettingzoo.tuples import as_parallel, has_tuples
 from fp3o.errors import UserError
-from fp3o.registry import ENVIRONMENTS, load_file
+from fp3o.registry import ENVIRONMENTS, failure, load_file
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def load_factory(env: str, given: Mapping[str, Any]) -> Callable[[], Any]:
         target = load_module(module_name)
     except Exception as error:
         advice = f"; pip install '{known.package}'" if known and isinstance(error, ImportError) else ""
-        raise Unfit(f"module {module_name!r} cannot be imported: {one_line(error)}{advice}") from error
+        raise Unfit(f"module {module_name!r} cannot be imported: {failure(error)}{advice}") from error
     if not module_name.endswith(".py"):
         _check_not_hidden(module_name.partition(".")[0])
     for name in names.split("."):
@@ -88,7 +88,7 @@ def build(factory: Callable[[], Any]) -> Any:
     try:
         env = factory()
     except Exception as error:
-        raise Unfit(f"the factory fails: {one_line(error)}") from error
+        raise Unfit(f"the factory fails: {failure(error)}") from error
     if has_tuples(env):
         env = as_parallel(env)
     missing = [name for name in ("reset", "step", "observation_space", "action_space") if not hasattr(env, name)]
@@ -124,11 +124,3 @@ _distributions = functools.cache(metadata.packages_distributions)
 def _module(env: str) -> str:
     known = ENVIRONMENTS.get(env)
     return (known.factory if known else env).rpartition(":")[0]
-
-
-def one_line(error: BaseException) -> str:
-    """`RuntimeError: text` without line breaks; for `Unfit` the text alone."""
-    text = " ".join(str(error).split())
-    if isinstance(error, Unfit):
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import tempfile
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from fp3o.envs.pettingzoo.spaces import Description
 
 
-@dataclass(frozen=True)
-class SharedSnapshot:
+class SharedSnapshot(NamedTuple):
     """The arrays of a `Snapshot` (fp3o/envs/interface.py), before ids are appended."""
 
     observation: NDArray[np.float32]
@@ -25,8 +24,7 @@ class SharedSnapshot:
     available: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class SharedArrays:
+class SharedArrays(NamedTuple):
     """All data that the engine and its workers exchange, apart from one-word commands."""
 
     now: SharedSnapshot
@@ -45,8 +43,8 @@ class SharedArrays:
 
     def keep_final(self, slot: int) -> None:
         """What agents see now is what they see last in the episode."""
-        for field in fields(SharedSnapshot):
-            getattr(self.final, field.name)[slot] = getattr(self.now, field.name)[slot]
+        for last, now in zip(self.final, self.now, strict=True):
+            last[slot] = now[slot]
 
     def lose_episode(self, slot: int) -> None:
         """Truncate the slot's episode after a failure; the next one has its number."""
@@ -68,42 +66,37 @@ def attach(descriptor: int, description: Description, slots: int, workers: int, 
 
     metrics: how many numbers an episode has besides return and length.
     """
-    agents, width = len(description.agents), len(description.sizes)
-    gaussian = description.kind == "gaussian"
-    snapshot = {
-        "observation": ((slots, agents, max(description.observations)), np.float32),
-        "state": ((slots, description.joint), np.float32),
-        "alive": ((slots, agents), np.bool_),
-        "available": ((slots, agents, sum(description.sizes)), np.bool_),
-    }
-    shapes: dict[str, tuple[tuple[int, ...], Any]] = {
-        **{f"now.{name}": shape for name, shape in snapshot.items()},
-        **{f"final.{name}": shape for name, shape in snapshot.items()},
-        "reward": ((slots, agents), np.float64),
-        "terminated": ((slots,), np.bool_),
-        "truncated": ((slots,), np.bool_),
-        "action": ((slots, agents, description.sizes[0] if gaussian else width), np.float64 if gaussian else np.int64),
-        "seed": ((slots,), np.uint64),
-        "episode": ((slots,), np.int64),
-        "length": ((slots,), np.int64),
-        "running": ((slots,), np.bool_),
-        "metrics": ((slots, metrics), np.float64),
-        "progress": ((workers, 2), np.int64),
-    }
-    places, end = {}, 0
-    for name, (shape, kind) in shapes.items():
-        places[name] = end
-        end += -(-int(np.prod(shape)) * np.dtype(kind).itemsize // 64) * 64  # whole cache lines
-    if os.fstat(descriptor).st_size < end:
-        os.ftruncate(descriptor, end)
-    shared = mmap.mmap(descriptor, end)
-    arrays = {
-        name: np.ndarray(shape, dtype=kind, buffer=shared, offset=places[name])
-        for name, (shape, kind) in shapes.items()
-    }
-    names = [field.name for field in fields(SharedSnapshot)]
+    agents, sizes, gaussian = len(description.agents), description.sizes, description.kind == "gaussian"
+    end = 0
+
+    def array(kind: Any, *shape: int) -> NDArray[Any]:
+        """The next array in the file; each has pages of its own."""
+        nonlocal end
+        place, pages = end, math.ceil(math.prod(shape) * np.dtype(kind).itemsize / mmap.ALLOCATIONGRANULARITY)
+        end += max(pages, 1) * mmap.ALLOCATIONGRANULARITY
+        if os.fstat(descriptor).st_size < end:
+            os.ftruncate(descriptor, end)
+        return np.ndarray(shape, kind, mmap.mmap(descriptor, end - place, offset=place))
+
+    def snapshot() -> SharedSnapshot:
+        return SharedSnapshot(
+            observation=array(np.float32, slots, agents, max(description.observations)),
+            state=array(np.float32, slots, description.joint),
+            alive=array(np.bool_, slots, agents),
+            available=array(np.bool_, slots, agents, sum(sizes)),
+        )
+
     return SharedArrays(
-        now=SharedSnapshot(**{name: arrays[f"now.{name}"] for name in names}),
-        final=SharedSnapshot(**{name: arrays[f"final.{name}"] for name in names}),
-        **{field.name: arrays[field.name] for field in fields(SharedArrays) if field.name not in ("now", "final")},
+        now=snapshot(),
+        final=snapshot(),
+        reward=array(np.float64, slots, agents),
+        terminated=array(np.bool_, slots),
+        truncated=array(np.bool_, slots),
+        action=array(np.float64, slots, agents, sizes[0]) if gaussian else array(np.int64, slots, agents, len(sizes)),
+        seed=array(np.uint64, slots),
+        episode=array(np.int64, slots),
+        length=array(np.int64, slots),
+        running=array(np.bool_, slots),
+        metrics=array(np.float64, slots, metrics),
+        progress=array(np.int64, workers, 2),
     )

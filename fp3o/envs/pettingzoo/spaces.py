@@ -11,8 +11,10 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from fp3o.errors import UserError
 
-class Unfit(Exception):
+
+class Unfit(UserError):
     """The environment cannot be used; the message says why."""
 
 

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from fp3o.config.metrics import parse_metrics
 from fp3o.envs.interface import episode_generator
 from fp3o.envs.pettingzoo.child import end_own_group, leave_with_parent
-from fp3o.envs.pettingzoo.factory import build, load_factory, load_module, module_digest, one_line
+from fp3o.envs.pettingzoo.factory import build, load_factory, load_module, module_digest
 from fp3o.envs.pettingzoo.memory import SharedArrays, attach
 from fp3o.envs.pettingzoo.metrics import Column, EpisodeNumbers, columns_of
 from fp3o.envs.pettingzoo.spaces import Description, Translator, Unfit, check_rewards, checked_numbers, describe
+from fp3o.registry import failure
 
 
 def episode_seed(slot_seed: int, episode: int) -> int:
@@ -170,7 +171,7 @@ class WorkerSlots:
                 else:
                     self._slots[n].step(self._limit, self._auto_reset)
             except Exception as error:
-                failures.append((n, one_line(error)))
+                failures.append((n, failure(error)))
                 self._slots[n].fail()
             self._shared.progress[self._worker, 0] += 1
         return failures
@@ -196,7 +197,7 @@ def serve(pipe: Connection, memory: int) -> None:
         pipe.send_bytes(json.dumps(reply).encode())
         slots = WorkerSlots(json.loads(pipe.recv_bytes()), factory, description, memory)
     except Exception as error:
-        pipe.send_bytes(json.dumps({"unfit": one_line(error)}).encode())
+        pipe.send_bytes(json.dumps({"unfit": failure(error)}).encode())
         return
     pipe.send_bytes(b"[]")
     while True:

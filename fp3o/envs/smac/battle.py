@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,10 +29,13 @@ SINCE_REVISION_3 = ("post_x", "post_y", "chase", "call_wait")
 """Fields of `Battles` that revision 2 neither uses nor saves."""
 
 
+SLOT, AGENT, UNIT = "slot", "agent", "unit"  # what has an entry: arrays [N], [N, A] or [N, U]
+
+
 class Battles(NamedTuple):
     """The state of N battles of U units (allies first). What is saved and restored."""
 
-    x: Array  # [N, U] float32, like all that say nothing else
+    x: Array  # of units, float32, like all that say nothing else
     y: Array
     health: Array
     shield: Array
@@ -47,28 +50,28 @@ class Battles(NamedTuple):
     regained: Array  # … and of both recovered: for tests of conservation
     spot_x: Array  # if has_spot: the place, relative to its target, that a melee unit walks to
     spot_y: Array
-    quiet: Array  # [N, U] int32: game loops since the last damage
-    target: Array  # [N, U] int16: the unit it attacks or follows; -1: none
-    victim: Array  # [N, U] int16: the unit that hits in progress are aimed at
-    strikes: Array  # [N, U] int8: hits in progress that have not landed yet
-    side: Array  # [N, U] int8: the side on which the unit last went around others
-    has_spot: Array  # [N, U] bool
-    fighting: Array  # [N, U] bool: in range of its target
-    alive: Array  # [N, U] bool
+    quiet: Annotated[Array, UNIT, np.int32]  # game loops since the last damage
+    target: Annotated[Array, UNIT, np.int16]  # the unit it attacks or follows; -1: none
+    victim: Annotated[Array, UNIT, np.int16]  # the unit that hits in progress are aimed at
+    strikes: Annotated[Array, UNIT, np.int8]  # hits in progress that have not landed yet
+    side: Annotated[Array, UNIT, np.int8]  # the side on which the unit last went around others
+    has_spot: Annotated[Array, UNIT, np.bool_]
+    fighting: Annotated[Array, UNIT, np.bool_]  # in range of its target
+    alive: Annotated[Array, UNIT, np.bool_]
     post_x: Array  # where a unit that chases an attacker was when it began to; this and the next three: revision 3
     post_y: Array
-    chase: Array  # [N, U] int8: FREE, CHASING or RETURNING
-    call_wait: Array  # [N, U] int32: game loops until a unit that is hit may call for help again
-    last_action: Array  # [N, A] int64: -1 after a reset
-    goal_x: Array  # [N, A] float32: of a move order
-    goal_y: Array
-    moving: Array  # [N, A] bool: whether the last order was a move
-    seed: Array  # [N] uint64
-    episode: Array  # [N] int64
-    tick: Array  # [N] int64: game loops since the start of the episode
-    step: Array  # [N] int64
-    running: Array  # [N] bool: false for frozen slots
-    total: Array  # [N] float64: return so far
+    chase: Annotated[Array, UNIT, np.int8]  # FREE, CHASING or RETURNING
+    call_wait: Annotated[Array, UNIT, np.int32]  # game loops until a unit that is hit may call for help again
+    last_action: Annotated[Array, AGENT, np.int64]  # -1 after a reset
+    goal_x: Annotated[Array, AGENT, np.float32]  # of a move order
+    goal_y: Annotated[Array, AGENT, np.float32]
+    moving: Annotated[Array, AGENT, np.bool_]  # whether the last order was a move
+    seed: Annotated[Array, SLOT, np.uint64]
+    episode: Annotated[Array, SLOT, np.int64]
+    tick: Annotated[Array, SLOT, np.int64]  # game loops since the start of the episode
+    step: Annotated[Array, SLOT, np.int64]
+    running: Annotated[Array, SLOT, np.bool_]  # false for frozen slots
+    total: Annotated[Array, SLOT, np.float64]  # return so far
 
 
 class Rules(NamedTuple):
@@ -199,8 +202,8 @@ def make_rules(
     agents = scenario.agents
     loops = float(LOOPS_PER_SECOND)
 
-    def column(values: list[float]) -> Array:
-        return np.array(values, np.float32)
+    def column(name: str, factor: float = 1) -> Array:
+        return np.array([getattr(unit, name) * factor for unit in units], np.float32)
 
     spawn_x, spawn_y = _spawn(scenario, rows, ground)
     ally_order = [(scenario.enemies[0].x, scenario.enemies[0].y)] * agents
@@ -223,27 +226,15 @@ def make_rules(
         jitter=np.float32(SPAWN_JITTER),
         order_x=orders[:, 0].copy(),
         order_y=orders[:, 1].copy(),
-        max_health=column([unit.health for unit in units]),
-        max_shield=column([unit.shield for unit in units]),
-        armour=column([unit.armour for unit in units]),
-        regeneration=column([unit.regeneration / loops for unit in units]),
+        max_health=column("health"),
+        max_shield=column("shield"),
         raw=np.array(raw, np.float32),
         hits=np.array([unit.hits for unit in units], np.int8),
-        period=column([unit.period * loops for unit in units]),
         noise_low=np.float32(low * loops),
         noise_span=np.float32((high - low) * loops),
-        damage_point=column([unit.damage_point * loops for unit in units]),
-        reach=column([unit.reach for unit in units]),
-        scan=column([EVERYWHERE if hunting else max(SCAN_RANGE, unit.reach) for unit in units]),
-        slop=column([0.0 if unit.name == "colossus" else RANGE_SLOP for unit in units]),
+        scan=np.array([EVERYWHERE if hunting else max(SCAN_RANGE, unit.reach) for unit in units], np.float32),
+        slop=np.array([0.0 if unit.name == "colossus" else RANGE_SLOP for unit in units], np.float32),
         blow=np.array([_BLOWS[unit.blow] for unit in units], np.int8),
-        delay=column([unit.delay * loops for unit in units]),
-        missile_speed=column([unit.missile_speed / loops for unit in units]),
-        area=column([unit.area for unit in units]),
-        area_margin=column([unit.area_margin for unit in units]),
-        speed=column([unit.speed / loops for unit in units]),
-        radius=column([unit.radius for unit in units]),
-        separation=column([unit.separation for unit in units]),
         layer=np.array([int(unit.walks_cliffs) for unit in units], np.int8),
         melee=np.array([unit.reach < 1 for unit in units]),
         calls=engine_revision > 2,
@@ -253,6 +244,9 @@ def make_rules(
         leash_reset=np.float32(response.leash_reset),
         redirects=("never", "nearer", "always").index(response.redirects),
         scan_period=response.scan_period,
+        **{name: column(name) for name in ("armour", "reach", "area", "area_margin", "radius", "separation")},
+        **{name: column(name, loops) for name in ("period", "damage_point", "delay")},
+        **{name: column(name, 1 / loops) for name in ("speed", "missile_speed", "regeneration")},
     )
 
 

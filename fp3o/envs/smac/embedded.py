@@ -11,43 +11,29 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.config.domains import revision
 from fp3o.config.options import SmacOptions
-from fp3o.envs.checks import checked_choices, checked_integers, checked_seeds, checked_slots, checked_threads, restore
-from fp3o.envs.interface import ActionSpec, BatchEnv, EnvSpec, Episode, Seeds, Snapshot, Transition
+from fp3o.envs.checks import checked_choices, checked_integers, checked_seeds, checked_threads
+from fp3o.envs.interface import Episode, Seeds, Snapshot, Transition
 from fp3o.envs.native.pool import SharedRanges
 from fp3o.envs.smac.battle import SINCE_REVISION_3, Response, Rules, Steering, make_rules
+from fp3o.envs.smac.battlefield import Battlefield, UnitStates
 from fp3o.envs.smac.kernel import BEGIN, CHECK, SHOW, STEP, run_slots
-from fp3o.envs.smac.layouts import encoding_of, sizes
+from fp3o.envs.smac.layouts import Array
 from fp3o.envs.smac.records import Scene, by_name, empty_result, empty_shown, empty_state, empty_work, tables_of
 from fp3o.envs.smac.scenarios import Scenario
 from fp3o.envs.smac.terrain import ground
 from fp3o.envs.smac.units import data_hash
 from fp3o.errors import UserError
 
-
-def make_spec(scenario: Scenario, options: SmacOptions, *, exact_resume: bool) -> EnvSpec:
-    """Agents, sizes and limits of a scenario; the same for the embedded engine and the real game."""
-    observation_size, state_size = sizes(encoding_of(scenario, options.layout, options.profile))
-    return EnvSpec(
-        agents=scenario.agents,
-        observation_size=observation_size,
-        state_size=state_size,
-        action=ActionSpec("categorical", (scenario.actions,)),
-        episode_limit=scenario.limit,
-        agent_types=tuple(scenario.ally_bits[kind] for kind in scenario.ally_kinds),
-        exact_resume=exact_resume,
-    )
-
-
 # At least. On 16 cores 40 battles were fastest with 16 threads; 8 battles on small maps gained nothing beyond 4 or 5.
 SLOTS_PER_THREAD = 2
 
 
-class EmbeddedBattles(BatchEnv):
+class EmbeddedBattles(Battlefield):
     """N battles. `steering`, `response`, `scripted_allies` and `noise` are for experiments, not for training."""
 
     has_kernels = True
+    exact_resume = True
 
     def __init__(
         self,
@@ -62,16 +48,11 @@ class EmbeddedBattles(BatchEnv):
         scripted_allies: bool = False,
         noise: bool = True,
     ) -> None:
-        self.options = options or SmacOptions()
-        self.scenario = scenario
-        self.slots = checked_slots(slots)
-        self.auto_reset = auto_reset
-        chosen = self.options
+        chosen = options or SmacOptions()
+        super().__init__(scenario, slots, auto_reset, chosen, chosen.profile)
         self.steering = steering or Steering(attacker_load=chosen.attacker_load, side_bonus=chosen.side_bonus)
         self.response = response or Response(help_radius=chosen.help_radius, scan_period=chosen.scan_period)
-        self.spec = make_spec(scenario, self.options, exact_resume=True)
-        self.encoding = encoding_of(scenario, self.options.layout, self.options.profile)
-        self.ground = ground(scenario.terrain, self.options.choke_width)
+        self.ground = ground(scenario.terrain, chosen.choke_width)
         agents, units = scenario.agents, scenario.agents + scenario.opponents
         self._state = empty_state(slots, units)
         self.battles = by_name(self._state, agents)
@@ -92,8 +73,6 @@ class EmbeddedBattles(BatchEnv):
             noise=noise,
         )
         self._snapshot = self._seen()
-        self._choices = np.full((slots, scenario.agents, 1), scenario.actions)
-        self._started = False
 
     def bind_output_buffers(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         if not arrays:
@@ -137,14 +116,13 @@ class EmbeddedBattles(BatchEnv):
         return self._snapshot
 
     def step(self, actions: NDArray[Any]) -> Transition:
-        if not self._started:
-            raise UserError(f"smac/{self.scenario.name}: step before reset")
+        self._require_reset()
         self._actions[...] = checked_integers(actions, self._choices.shape)[..., 0]
         faulty = self._kernel.run(CHECK)
         if faulty >= 0:
             checked_choices(actions, self._choices)
             raise UserError(
-                f"illegal action in slot {faulty} of smac/{self.scenario.name}: {self._actions[faulty].tolist()}; "
+                f"illegal action in slot {faulty} of {self.name}: {self._actions[faulty].tolist()}; "
                 "allowed: where the snapshot's `available` is true"
             )
         self._kernel.share(STEP)
@@ -162,31 +140,28 @@ class EmbeddedBattles(BatchEnv):
     def snapshot(self) -> Snapshot:
         return self._snapshot
 
+    @property
+    def units(self) -> UnitStates:
+        return UnitStates(*(getattr(self.battles, name) for name in UnitStates._fields))
+
+    @property
+    def steps(self) -> Array:
+        return self.battles.step
+
     def _saved(self) -> dict[str, NDArray[Any]]:
         """The arrays that are saved. Runs of revision 2 were begun before the others existed."""
         unused = () if self.rules.calls else SINCE_REVISION_3
         return {name: array for name, array in self.battles._asdict().items() if name not in unused}
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        return {name: array.copy() for name, array in self._saved().items()}
-
-    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
-        restore(self._saved(), state, f"smac/{self.scenario.name}")
-        self._started = True
+    def _restored(self) -> None:
         self._kernel.share(SHOW)
 
     def identity(self) -> dict[str, Any]:
-        return {
-            "domain": "smac",
-            "task": self.scenario.name,
+        return super().identity() | {
             "engine": "embedded",
-            "revision": revision("smac", self.options),
             "versions": {"numba": numba.__version__, "numpy": np.__version__},
             "unit_data": data_hash(self.options.profile, self.options.engine_revision),
             "terrain": hashlib.sha256(self.ground.walkable.tobytes()).hexdigest()[:16],
             "steering": asdict(self.steering),
             "response": asdict(self.response),
-            "observation_size": self.spec.observation_size,
-            "state_size": self.spec.state_size,
-            "options": asdict(self.options),
         }

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fp3o.envs.native.compiled import uncounted
 from fp3o.envs.smac.scenarios import Scenario
-from fp3o.envs.smac.units import KINDS, table
+from fp3o.envs.smac.units import KINDS, LIBERTY, table
 
 Layout = Literal["agent", "default"]
 Array = NDArray[Any]
@@ -59,7 +59,7 @@ def encoding_of(scenario: Scenario, layout: Layout, profile: str = "liberty") ->
         opponents=scenario.opponents,
         agent_layout=layout == "agent",
         type_bits=scenario.type_bits,
-        shields=np.array([scenario.ally_shields, scenario.enemy_shields]),
+        shields=np.array([LIBERTY[group[0].kind].race == "protoss" for group in (scenario.allies, scenario.enemies)]),
         bit=np.array([[bits.get(kind, 0) for kind in KINDS] for bits in (scenario.ally_bits, scenario.enemy_bits)]),
         max_health=np.array([row.health for row in rows]),
         max_shield=np.array([max(row.shield, 1.0) for row in rows]),

@@ -7,38 +7,22 @@ again at every use: with sixty arrays in tuples, compiling took four times as lo
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
 from fp3o.envs.native.ranges import empty_records, records
-from fp3o.envs.smac.battle import Battles, Rules, Steering, steering_numbers
+from fp3o.envs.smac.battle import AGENT, SLOT, UNIT, Battles, Rules, Steering, steering_numbers
 from fp3o.envs.smac.constants import NEIGHBOUR_MARGIN, ONE, ROUNDING, TWO
 from fp3o.envs.smac.layouts import Array, Encoding
 from fp3o.envs.smac.terrain import Ground
 
 _REAL = np.float32
-_PER_SLOT = {
-    "seed": np.uint64,
-    "episode": np.int64,
-    "tick": np.int64,
-    "step": np.int64,
-    "running": np.bool_,
-    "total": np.float64,
+_FIELDS: dict[str, tuple[str, Any]] = {
+    name: getattr(hint, "__metadata__", (UNIT, _REAL))
+    for name, hint in get_type_hints(Battles, include_extras=True).items()
 }
-_PER_AGENT = {"last_action": np.int64, "goal_x": _REAL, "goal_y": _REAL, "moving": np.bool_}
-_PER_UNIT = {
-    "quiet": np.int32,
-    "target": np.int16,
-    "victim": np.int16,
-    "strikes": np.int8,
-    "side": np.int8,
-    "has_spot": np.bool_,
-    "fighting": np.bool_,
-    "alive": np.bool_,
-    "chase": np.int8,
-    "call_wait": np.int32,
-}  # all others are of single precision
+"""Of `Battles`: what has an entry, and of which type."""
 
 
 class State(NamedTuple):
@@ -50,19 +34,20 @@ class State(NamedTuple):
 
 def empty_state(slots: int, units: int) -> State:
     """All battles, before the first reset."""
-    per_unit = {name: _PER_UNIT.get(name, _REAL) for name in Battles._fields if name not in _PER_SLOT}
-    return State(empty_records((slots,), **_PER_SLOT), empty_records((slots, units), **(per_unit | _PER_AGENT)))
+    per_slot = {name: kind for name, (what, kind) in _FIELDS.items() if what == SLOT}
+    per_unit = {name: kind for name, (what, kind) in _FIELDS.items() if what != SLOT}
+    return State(empty_records((slots,), **per_slot), empty_records((slots, units), **per_unit))
 
 
 def by_name(state: State, agents: int) -> Battles:
     """Views of a state, an array per field."""
 
-    def view(name: str) -> Array:
-        if name in _PER_SLOT:
+    def view(name: str, what: str) -> Array:
+        if what == SLOT:
             return state.slots[name]
-        return state.units[name][:, :agents] if name in _PER_AGENT else state.units[name]
+        return state.units[name][:, :agents] if what == AGENT else state.units[name]
 
-    return Battles(*(view(name) for name in Battles._fields))
+    return Battles(*(view(name, what) for name, (what, _) in _FIELDS.items()))
 
 
 class Tables(NamedTuple):

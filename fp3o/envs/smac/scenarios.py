@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fp3o.envs.smac.units import LIBERTY
-
 TerrainName = Literal["band", "arena", "octagon", "corridor", "plateau"]
 
 
@@ -72,14 +70,6 @@ class Scenario:
         stock_id = {"baneling": 9, "marine": 48, "zealot": 73, "stalker": 74, "zergling": 105}
         kinds = sorted(set(self.enemy_kinds), key=lambda kind: stock_id.get(kind, 0))
         return {kind: bit for bit, kind in enumerate(kinds)}
-
-    @property
-    def ally_shields(self) -> bool:
-        return LIBERTY[self.ally_kinds[0]].race == "protoss"
-
-    @property
-    def enemy_shields(self) -> bool:
-        return LIBERTY[self.enemy_kinds[0]].race == "protoss"
 
 
 def _face_to_face(name: str, limit: int, allies: dict[str, int], enemies: dict[str, int]) -> Scenario:

@@ -10,7 +10,6 @@ import hashlib
 import importlib.metadata
 import multiprocessing
 from collections.abc import Iterable
-from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,14 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fp3o.config.domains import revision
 from fp3o.config.options import SmacOptions, game_folder, smac_class
-from fp3o.envs.checks import checked_choices, checked_seeds, checked_slots
-from fp3o.envs.interface import BatchEnv, Episode, Seeds, Snapshot, Transition
-from fp3o.envs.smac.embedded import make_spec
-from fp3o.envs.smac.layouts import Array, encoding_of, outcome, write_available, write_features
+from fp3o.envs.checks import checked_choices, checked_seeds
+from fp3o.envs.interface import Episode, Seeds, Snapshot, Transition
+from fp3o.envs.smac.battlefield import Battlefield, UnitStates, empty_units
+from fp3o.envs.smac.layouts import Array, outcome, write_available, write_features
 from fp3o.envs.smac.scenarios import Scenario
-from fp3o.envs.smac.unit_states import UnitStates, empty_units
 from fp3o.envs.smac.units import KINDS
 from fp3o.errors import UserError, first_of
 
@@ -184,28 +181,23 @@ class _Game:
             self.stop()
 
 
-class StarCraft2Battles(BatchEnv):
+class StarCraft2Battles(Battlefield):
     """N games of the real StarCraft II. Their state cannot be saved; a game gets its seed when its process starts."""
+
+    exact_resume = False
 
     def __init__(
         self, scenario: Scenario, slots: int, *, auto_reset: bool = True, options: SmacOptions | None = None
     ) -> None:
         find_class()
-        self.options = options or SmacOptions(backend="starcraft2")
-        self.scenario = scenario
-        self.slots = checked_slots(slots)
-        self.auto_reset = auto_reset
-        self.spec = make_spec(scenario, self.options, exact_resume=False)
-        self.encoding = encoding_of(scenario, self.options.layout)
+        super().__init__(scenario, slots, auto_reset, options or SmacOptions(backend="starcraft2"), "liberty")
         self._games = [_Game(scenario.name) for _ in range(slots)]
-        self.units = empty_units(slots, scenario.agents + scenario.opponents)
-        """All units as the games last reported them."""
+        self._units = empty_units(slots, scenario.agents + scenario.opponents)
         self._shown, self._final = self._buffers(), self._buffers()
         self._last_action = np.full((slots, scenario.agents), -1)
         self._running = np.zeros(slots, bool)
         self._total = np.zeros(slots)
         self._length = np.zeros(slots, np.int64)
-        self._choices = np.full((slots, scenario.agents, 1), scenario.actions)
 
     @property
     def restarts(self) -> int:
@@ -217,8 +209,11 @@ class StarCraft2Battles(BatchEnv):
         return {"StarCraft II died": self.restarts} if self.restarts else {}
 
     @property
-    def steps(self) -> NDArray[np.int64]:
-        """Of each battle so far [N]."""
+    def units(self) -> UnitStates:
+        return self._units
+
+    @property
+    def steps(self) -> Array:
         return self._length
 
     def reset(self, seeds: Seeds) -> Snapshot:
@@ -267,26 +262,20 @@ class StarCraft2Battles(BatchEnv):
     def snapshot(self) -> Snapshot:
         return self._shown
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
+    def _saved(self) -> dict[str, NDArray[Any]]:
         """Nothing of a running game can be saved."""
         return {}
 
-    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> None:
+    def _restored(self) -> None:
         """Start new battles in every slot."""
         for slot, game in enumerate(self._games):
             self._begin(slot, game.begin())
 
     def identity(self) -> dict[str, Any]:
-        return {
-            "domain": "smac",
-            "task": self.scenario.name,
+        return super().identity() | {
             "engine": "starcraft2",
-            "revision": revision("smac", self.options),
             "versions": {name: _version(name) for name in ("smac", "pysc2", "numpy")} | {"game": _game_build()},
             "map_data": _map_hash(self.scenario.name),
-            "observation_size": self.spec.observation_size,
-            "state_size": self.spec.state_size,
-            "options": asdict(self.options),
         }
 
     def close(self) -> None:
@@ -307,7 +296,7 @@ class StarCraft2Battles(BatchEnv):
         write_available(self.encoding, now.x, now.y, now.alive, units.pathing, available[slot])
         write_features(self.encoding, units.kind, *now, self._last_action[slot], *seen)
         alive[slot] = now.alive[: self.spec.agents]
-        for array, values in zip(self.units, now, strict=True):
+        for array, values in zip(self._units, now, strict=True):
             array[slot] = values
 
     def _copy_to_final(self, slot: int) -> None:

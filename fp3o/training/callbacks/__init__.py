@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -94,51 +95,18 @@ class Numbers(Callback):
         raise NotImplementedError
 
 
-class Callbacks:
+class Callbacks(Callback):
     """Several callbacks as one. While an evaluation runs in the background, what comes after it is held back,
     so that they are told everything in the order of steps."""
 
     def __init__(self, members: Iterable[Callback]) -> None:
         self._members = tuple(members)
         self._held: list[tuple[str, tuple[Any, ...]]] | None = None
+        self.may_stop = any(member.may_stop for member in self._members)
         self.stop = False
         """Whether one of them has asked to stop, until the same call goes on."""
         self.ended: dict[int | None, str] = {}
         """Seeds that one of them has finished (None: all), and its name."""
-
-    @property
-    def may_stop(self) -> bool:
-        return any(member.may_stop for member in self._members)
-
-    def begin(self, env_steps: int) -> None:
-        self._tell("begin", env_steps)
-
-    def say(self, text: str) -> None:
-        self._tell("say", text)
-
-    def compiling(self, number: int) -> None:
-        self._tell("compiling", number)
-
-    def iteration(self, seed: int, record: Record) -> None:
-        self._tell_in_turn("iteration", seed, record)
-
-    def advance(self, env_steps: int) -> None:
-        self._tell_in_turn("advance", env_steps)
-
-    def timed(self, iteration: int, seconds: Mapping[str, float]) -> None:
-        self._tell_in_turn("timed", iteration, seconds)
-
-    def updated_policy(self, seed: int, iterations: int, env_steps: int, tensors: Tensors) -> None:
-        self._tell("updated_policy", seed, iterations, env_steps, tensors)
-
-    def evaluated_policy(self, seed: int, records: Sequence[Record], tensors: Tensors) -> None:
-        self._tell("evaluated_policy", seed, records, tensors)
-
-    def final(self, seed: int, records: Sequence[Record]) -> None:
-        self._tell("final", seed, records)
-
-    def finished(self, seeds: Sequence[int], state: Path) -> None:
-        self._tell("finished", seeds, state)
 
     def evaluating(self) -> None:
         """An evaluation has begun; `evaluated` follows."""
@@ -151,9 +119,6 @@ class Callbacks:
             self._tell("evaluation", seed, records)
         for name, arguments in held:
             self._tell(name, *arguments)
-
-    def end(self) -> None:
-        self._tell("end")
 
     def _tell_in_turn(self, name: str, *arguments: Any) -> None:
         if self._held is None:
@@ -168,6 +133,12 @@ class Callbacks:
                 self.ended[None if name == "advance" else arguments[0]] = type(member).__name__
             else:
                 self.stop |= name in STOPPING and bool(answer)
+
+
+for _name in ("begin", "say", "compiling", "updated_policy", "evaluated_policy", "final", "finished", "end"):
+    setattr(Callbacks, _name, partialmethod(Callbacks._tell, _name))
+for _name in ("iteration", "advance", "timed"):
+    setattr(Callbacks, _name, partialmethod(Callbacks._tell_in_turn, _name))
 
 
 SCORE_COLUMNS: Mapping[Metric, str] = {"return": "return", "return_per_agent": "return_per_agent", "win_rate": "won"}

@@ -9,31 +9,21 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fp3o.envs.interface import Bools, Episode, Seeds, Transition
+from fp3o.envs.smac.battlefield import Battlefield
 from fp3o.envs.smac.check.scripts import Script, Sight, sight_of
-from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.layouts import Array
-from fp3o.envs.smac.starcraft2 import StarCraft2Battles
-from fp3o.envs.smac.unit_states import UnitStates
 from fp3o.errors import UserError
 
-Battlefield: TypeAlias = EmbeddedBattles | StarCraft2Battles
 Watch: TypeAlias = Callable[[Battlefield, Array | None, Transition | None], None]
 """Called with the battles after their start, without actions [N, A] and transition, and after every step."""
 MOST_LOST = 10  # battles of a slot that the game may lose (it crashes) and start again
-
-
-def units_of(env: Battlefield) -> UnitStates:
-    """All units as they are now; views, not copies."""
-    if isinstance(env, StarCraft2Battles):
-        return env.units
-    return UnitStates(*(getattr(env.battles, name) for name in UnitStates._fields))
 
 
 def look(env: Battlefield) -> Sight:
     """What scripts see."""
     available = env.snapshot().available
     assert available is not None
-    return sight_of(units_of(env), available, env.steps if isinstance(env, StarCraft2Battles) else env.battles.step)
+    return sight_of(env.units, available, env.steps)
 
 
 class Player(Protocol):

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from fp3o.envs.interface import Seeds, Transition
-from fp3o.envs.smac.check.playing import Battlefield, Player, lost_battles, play, units_of
+from fp3o.envs.smac.battlefield import Battlefield, UnitStates
+from fp3o.envs.smac.check.playing import Player, lost_battles, play
 from fp3o.envs.smac.check.recording import PER_BATTLE, UNIT_TYPES, Recording, outcomes_of
 from fp3o.envs.smac.layouts import Array
-from fp3o.envs.smac.unit_states import UnitStates
 
 
 class Recorder:
@@ -22,7 +22,7 @@ class Recorder:
         self.player = player
 
     def __call__(self, env: Battlefield, actions: Array | None, transition: Transition | None) -> None:
-        units = UnitStates(*(array.astype(UNIT_TYPES[name]) for name, array in units_of(env)._asdict().items()))
+        units = UnitStates(*(array.astype(UNIT_TYPES[name]) for name, array in env.units._asdict().items()))
         if actions is None or transition is None:
             self._env, self._frames, self._actions = env, [units], []
             self._begun = np.zeros(env.slots, np.int64)

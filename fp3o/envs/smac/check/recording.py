@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fp3o.envs.smac.battlefield import UnitStates
 from fp3o.envs.smac.layouts import MAP_SIZE, Array, outcome
 from fp3o.envs.smac.scenarios import SCENARIOS
-from fp3o.envs.smac.unit_states import UnitStates
 from fp3o.errors import UserError
 from fp3o.runs.atomic import write_atomically
 

@@ -14,12 +14,12 @@ import numpy as np
 from fp3o.config.options import SmacOptions
 from fp3o.envs.interface import slot_seeds
 from fp3o.envs.smac.battle import Steering
+from fp3o.envs.smac.battlefield import UnitStates
 from fp3o.envs.smac.check.recording import Recording
 from fp3o.envs.smac.check.resuming import Resuming, foe_distances
 from fp3o.envs.smac.embedded import EmbeddedBattles
 from fp3o.envs.smac.layouts import NO_OP, STOP, Array
 from fp3o.envs.smac.scenarios import SCENARIOS
-from fp3o.envs.smac.unit_states import UnitStates
 from fp3o.errors import UserError
 from fp3o.fields import restored
 
@@ -132,7 +132,7 @@ class Replay:
             for ahead in range(self.horizon):
                 asked = self.recording.actions[self.pieces.step[batch] + ahead, self.pieces.battle[batch]]
                 env.step(self._possible(asked)[..., None])
-                steps.append(_futures(UnitStates(*(getattr(env.battles, name).copy() for name in UnitStates._fields))))
+                steps.append(_futures(UnitStates(*(array.copy() for array in env.units))))
             predicted.append(Futures(*(np.stack(arrays) for arrays in zip(*steps, strict=True))))
         joined = (np.concatenate(arrays, axis=1)[:, : len(self.pieces.step)] for arrays in zip(*predicted, strict=True))
         return Futures(*joined)

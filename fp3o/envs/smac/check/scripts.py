@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fp3o.envs.smac.battlefield import UnitStates
 from fp3o.envs.smac.layouts import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, Array
-from fp3o.envs.smac.unit_states import UnitStates
 
 
 class Sight(NamedTuple):
