@@ -132,19 +132,17 @@ def backward(
             of_reset, of_update, of_new = gates[:size], gates[size : 2 * size], gates[2 * size :]
             later = through[n, i]
             kept_on = keep[min(step + 1, length - 1), n, i]  # after the last step there is nothing to keep
-            # The derivatives of sigmoid and tanh are x(1 − x) and 1 − x² of their results. In loops over few arrays
-            # each: the compiler can find out that those do not overlap.
+            # The derivatives of sigmoid and tanh are x(1 − x) and 1 − x² of their results. Copies are made in a loop of
+            # their own: with them in the first one, the compiler would not compute several units at once.
             for j in range(size):
                 total = given[j] + (state[j] + later[j]) * kept_on
-                state[j] = total * update[j]
-                of_new[j] = total - state[j]
-            for j in range(size):
-                of_update[j] = (before[j] - new[j]) * of_new[j] * update[j]
-            for j in range(size):
-                of_new[j] *= ONE - new[j] * new[j]
-            for j in range(size):
-                of_reset[j] = of_new[j] * hidden[j] * (reset[j] * (ONE - reset[j]))
+                passed = total * update[j]
+                rest = total - passed
+                state[j] = passed
+                of_update[j] = (before[j] - new[j]) * rest * update[j]
+                rest *= ONE - new[j] * new[j]
+                of_new[j] = rest
+                of_reset[j] = rest * hidden[j] * (reset[j] * (ONE - reset[j]))
+                products[2 * size + j] = rest * reset[j]
             for j in range(2 * size):
                 products[j] = gates[j]
-            for j in range(size):
-                products[2 * size + j] = of_new[j] * reset[j]
