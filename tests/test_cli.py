@@ -520,8 +520,8 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         asked.append((suite.name, delete, kept))
         return ["an old run"] if delete else []
 
-    def save(message: str, suites: Sequence[str], compress: Sequence[str]) -> store.Outcome:
-        return store.Outcome([f"saved {message} of {' and '.join(suites)}, smaller: {' '.join(compress)}"], [])
+    def save(message: str, suites: Sequence[str], again: Sequence[str]) -> store.Outcome:
+        return store.Outcome([f"saved {message} of {' and '.join(suites)}, again: {' '.join(again)}"], [])
 
     def pull(cells: Sequence[str], suites: Sequence[str], checkpoints: bool) -> store.Outcome:
         about = f"{' and '.join(cells)} of {' and '.join(suites)}{', checkpoints too' * checkpoints}"
@@ -533,14 +533,14 @@ def test_upkeep_gets_what_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert call("prune", "--suite", "quick") == 0
     assert call("prune", "--delete") == 0
     assert call("prune", "--delete", "--kept") == 0
-    assert call("save", "-m", "all of it", "--compress", "mpe/*", "smac") == 0
+    assert call("save", "-m", "all of it", "--again", "mpe/*", "smac") == 0
     assert call("pull", "smac", "mpe/*", "--suite", "preview") == 1
     assert call("pull", "--checkpoints", "smac", "--suite", "preview") == 1
     assert asked == [("quick", False, False), ("paper", True, False), ("paper", True, True)]
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [
         *("nothing to prune", "an old run", "an old run"),
-        f"saved all of it of {' and '.join(store.TRACKED)}, smaller: mpe/* smac",
+        f"saved all of it of {' and '.join(store.TRACKED)}, again: mpe/* smac",
         "pulled smac and mpe/* of preview",
         "pulled smac of preview, checkpoints too",
     ]

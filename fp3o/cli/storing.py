@@ -24,9 +24,12 @@ def save(
     *,
     suite: Annotated[str, arg(metavar="NAME", help="Only this suite; default: all under DVC.")] = "",
     message: Annotated[str, arg(aliases=("-m",), metavar="TEXT", help="Commit what is staged in git with this.")] = "",
-    compress: Annotated[
+    again: Annotated[
         tuple[str, ...],
-        arg(metavar="CELL", help="Save runs of these cells again that were saved with plain CSV files: compressed."),
+        arg(
+            metavar="CELL",
+            help="Save runs of these cells again, by the rules in the suite's file: smaller, fewer checkpoints.",
+        ),
     ] = (),
 ) -> int:
     """Put finished runs into DVC and its store, and stage the rest in git; removes nothing.
@@ -37,7 +40,7 @@ def save(
     from fp3o.workflow import saving
 
     config.repository()
-    return report(saving.save(message, under_dvc(suite), compress))
+    return report(saving.save(message, under_dvc(suite), again))
 
 
 def pull(

@@ -329,6 +329,12 @@ class Results:
         rows = [row for row in measured if (row["revision"], row["map"]) == (revision, task)]
         return sum(float(row["won"]) - float(row["helped"]) > 0.05 for row in rows), len(rows)
 
+    def recovery(self) -> tuple[list[Row], list[Row]]:
+        """Policies that win at most 5 % of their battles, and the others: what they are paid for enemies' recovery."""
+        measured = read_csv(self.root / "docs/evidence/smac-recovery.csv")
+        waiting = [row for row in measured if float(row["won"]) <= 0.05]
+        return waiting, [row for row in measured if row not in waiting]
+
 
 def environment(results: Results) -> Environment:
     """Templates with the results and the words as names; one that is not there is an error."""

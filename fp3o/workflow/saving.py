@@ -33,15 +33,15 @@ TABLES = ("metrics.json", "curves", "scorecard.json", "tables", "cost", "cost.cs
 """What git holds of a suite beside its manifest."""
 
 
-def save(message: str = "", suites: Sequence[str] = tuple(TRACKED), compress: Sequence[str] = ()) -> Outcome:
+def save(message: str = "", suites: Sequence[str] = tuple(TRACKED), again: Sequence[str] = ()) -> Outcome:
     """Put the finished runs of these suites into DVC and the store, and stage dvc.lock, manifests and tables in git.
 
     One process at a time: others wait. Runs that are being written are left for the next save, damaged ones are left
-    out and named. With a message the staged files are committed. compress: patterns of cells.
+    out and named. With a message the staged files are committed. again: patterns of cells.
     """
     chosen = [config.load_suite(name) for name in suites]
     runs = [(suite.name, run) for suite in chosen for run in _runs_here(suite)]
-    for pattern in compress:
+    for pattern in again:
         if not any(fits(run, pattern, suite) for suite, run in runs):
             cells = store.cells_text(pattern, (run for _, run in runs))
             raise UserError(f"no run here fits {pattern}; cells here: {cells or 'none (`fp3o pull`)'}")
@@ -52,7 +52,7 @@ def save(message: str = "", suites: Sequence[str] = tuple(TRACKED), compress: Se
         stored: list[tuple[config.Suite, Listing]] = []
         for suite in chosen:
             try:
-                wanted, done = _save_suite(suite, where, compress)
+                wanted, done = _save_suite(suite, where, again)
             except UserError as error:
                 if not stored:
                     raise
@@ -64,10 +64,10 @@ def save(message: str = "", suites: Sequence[str] = tuple(TRACKED), compress: Se
         return Outcome(lines + _stage_in_git(message, stored, where), problems)
 
 
-def _save_suite(suite: config.Suite, where: Setup, compress: Sequence[str]) -> tuple[Listing, Outcome]:
+def _save_suite(suite: config.Suite, where: Setup, again: Sequence[str]) -> tuple[Listing, Outcome]:
     """Store the finished runs of a suite, write dvc.lock and its manifest; all saved files, and what was done."""
     locked = locked_listing(where, suite.name)
-    here, left_out, problems = _finished_here(suite, locked, where, compress)
+    here, left_out, problems = _finished_here(suite, locked, where, again)
     present = {store.run_of(path) for path in here}
     wanted = {path: md5 for path, md5 in locked.items() if store.run_of(path) not in present} | here
     changed = [path for path in here if path.endswith(f"/{records.RUN}") and locked.get(path, here[path]) != here[path]]
@@ -91,13 +91,13 @@ def _save_suite(suite: config.Suite, where: Setup, compress: Sequence[str]) -> t
 
 
 def _finished_here(
-    suite: config.Suite, locked: Listing, where: Setup, compress: Sequence[str]
+    suite: config.Suite, locked: Listing, where: Setup, again: Sequence[str]
 ) -> tuple[Listing, list[Entry], dict[str, str]]:
     """The files of every finished run of this checkout, after copying them to the cache; the checkpoints that are not
     among them, if there is a remote for checkpoints; and by run what is damaged.
 
     locked: what is saved already; such a run stays as it was saved, to the byte (another library may compress
-    otherwise), unless it fits one of the patterns of `compress` and has plain CSV files.
+    otherwise), unless it fits one of the patterns of `again`: then it is saved by the suite's rules of today.
     """
     files: Listing = {}
     left_out: list[Entry] = []
@@ -114,12 +114,11 @@ def _finished_here(
             is_saved = known.get(records.RUN) == store.md5_of(contents[records.RUN])
             if str(folder) in doubles and not is_saved:
                 raise UserError(doubles[str(folder)])
-            names = list(known) if is_saved else names_as_saved(suite, RunId.at(folder), contents)
-            if any(fits(run, pattern, suite.name) for pattern in compress):
-                names = compressed.names(names, checkpoint=True)
+            by_rules = not is_saved or any(fits(run, pattern, suite.name) for pattern in again)
+            names = names_as_saved(suite, RunId.at(folder), contents) if by_rules else list(known)
             if wanted and records.CHECKPOINT not in names and records.CHECKPOINT in contents:
                 left_out.append(Entry.of(f"{run}/{records.CHECKPOINT}", contents[records.CHECKPOINT]))
-            unchanged = is_saved and names == list(known)
+            unchanged = is_saved and set(names) == set(known)
             if unchanged and all(store.find(md5, where) is not None for md5 in known.values()):
                 files |= {f"{run}/{name}": md5 for name, md5 in known.items()}
                 continue
