@@ -21,8 +21,8 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -33,11 +33,14 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("MIMALLOC_PURGE_DELAY", "10000")  # as `import fp3o` sets it, if before torch
 
 import torch
+from torch import Tensor
 
 import fp3o
 from fp3o.execution.compute import Device
 from fp3o.execution.compute import Path as Form
 from fp3o.fields import Scalar
+from fp3o.networks.stacked import padded
+from fp3o.networks.trunk import StandardTrunk
 
 HERE = Path(__file__).parent
 SEEDS = (1, 5)
@@ -102,15 +105,32 @@ class Watch(fp3o.Callback):
         self.rollouts.append(seconds["rollout"])
 
 
+@contextmanager
+def without_layer_normalisation() -> Iterator[None]:
+    """Networks without LayerNorm, its scales and shifts included."""
+
+    def layers(_: StandardTrunk, p: dict[str, Tensor], head: str) -> dict[str, Tensor]:
+        names = (f"{head}.weight", f"{head}.bias")
+        last = padded(*(p[name] for name in names))
+        return {name: x for name, x in p.items() if "norm" not in name} | dict(zip(names, last, strict=True))
+
+    with (
+        mock.patch("fp3o.networks.trunk.standardised", lambda x: x),
+        mock.patch("fp3o.networks.critic.standardised", lambda x: x),
+        mock.patch.object(StandardTrunk, "layers", layers),
+    ):
+        yield
+
+
 def ours(work: Work, seeds: int, device: Device, plain: bool) -> dict[str, float]:
     iterations, repeats, watch = work.iterations[device], 3, Watch()
     per_iteration = work.environments * work.steps
     total = (1 + WARM_UP + repeats * iterations) * per_iteration
     settings = work.settings | {"total_steps": total} | ({"value_normalisation": False} if plain else {})
     path: Form = "compiled"  # as `auto` chooses in long runs
-    normalised = mock.patch("fp3o.networks.trunk.standardised", lambda x: x) if plain else nullcontext()
+    networks = without_layer_normalisation() if plain else nullcontext()
     before = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, normalised:
+    with tempfile.TemporaryDirectory() as folder, networks:
         fp3o.train(
             work.cell,
             seeds=list(range(seeds)),

@@ -94,7 +94,6 @@ def forward(
             given, recurrent = inputs[step, n, i], product[n, i]
             for j in range(size):
                 reset[j] = sigmoid(given[j] + (recurrent[j] + shift[j]))
-            for j in range(size):
                 update[j] = sigmoid(given[size + j] + (recurrent[size + j] + shift[size + j]))
             for j in range(size):
                 hidden[j] = recurrent[2 * size + j] + shift[2 * size + j]
@@ -116,8 +115,10 @@ def backward(
     of_inputs: Floats,
     of_product: Floats,
     of_state: Floats,
+    through: Floats,
 ) -> None:
-    """gradient [L, N, C, H]: of the states; of_state [N, C, H]: of what the next step used, from it and later ones.
+    """gradient [L, N, C, H]: of the states; of_state + through [N, C, H]: of what the next step used, from it and later
+    ones.
 
     Writes of_inputs [L, N, C, 3H] and of_product [N, L, C, 3H], and of_state: of the state before, but for what comes
     through the product.
@@ -129,20 +130,19 @@ def backward(
             new, hidden, state = kept[3, n, step, i], kept[4, n, step, i], of_state[n, i]
             given, gates, products = gradient[step, n, i], of_inputs[step, n, i], of_product[n, step, i]
             of_reset, of_update, of_new = gates[:size], gates[size : 2 * size], gates[2 * size :]
+            later = through[n, i]
             kept_on = keep[min(step + 1, length - 1), n, i]  # after the last step there is nothing to keep
-            # The derivatives of sigmoid and tanh are x(1 − x) and 1 − x² of their results. In loops over few arrays
-            # each: the compiler can find out that those do not overlap.
+            # The derivatives of sigmoid and tanh are x(1 − x) and 1 − x² of their results. Copies are made in a loop of
+            # their own: with them in the first one, the compiler would not compute several units at once.
             for j in range(size):
-                total = given[j] + state[j] * kept_on
-                state[j] = total * update[j]
-                of_new[j] = total - state[j]
-            for j in range(size):
-                of_update[j] = (before[j] - new[j]) * of_new[j] * update[j]
-            for j in range(size):
-                of_new[j] *= ONE - new[j] * new[j]
-            for j in range(size):
-                of_reset[j] = of_new[j] * hidden[j] * (reset[j] * (ONE - reset[j]))
+                total = given[j] + (state[j] + later[j]) * kept_on
+                passed = total * update[j]
+                rest = total - passed
+                state[j] = passed
+                of_update[j] = (before[j] - new[j]) * rest * update[j]
+                rest *= ONE - new[j] * new[j]
+                of_new[j] = rest
+                of_reset[j] = rest * hidden[j] * (reset[j] * (ONE - reset[j]))
+                products[2 * size + j] = rest * reset[j]
             for j in range(2 * size):
                 products[j] = gates[j]
-            for j in range(size):
-                products[2 * size + j] = of_new[j] * reset[j]

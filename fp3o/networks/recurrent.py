@@ -165,8 +165,8 @@ def _forward(inputs: Tensor, keep: Tensor, state: Tensor, weight: Tensor, bias: 
     product, parts = torch.empty_like(inputs[0]), _parts(kept, states)
     torch.mul(state, keep[0, ..., None], out=parts[0, :, 0])
     arrays = [x.numpy() for x in (inputs, keep, bias, product, into, parts)]
-    for step in range(len(inputs)):
-        torch.bmm(parts[0, :, step], weight, out=product)
+    for step, before in enumerate(parts[0].unbind(1)):
+        torch.bmm(before, weight, out=product)
         gru_kernels.forward(step, *arrays)
     return states, kept
 
@@ -213,14 +213,14 @@ def _backward(gradient: Tensor, keep: Tensor, weight: Tensor, kept: Tensor) -> t
     found: tuple[Tensor, Tensor, Tensor, Tensor] = _gradients(gradient, keep, weight, kept)
     gradient, keep, of_inputs = (x.flatten(1, 2) for x in (gradient, keep, found[0]))
     of_state, of_weight, of_bias = (x.flatten(0, 1) for x in found[1:])
-    of_state.zero_()
+    through = of_state.zero_().clone()
     of_product = gradient.new_empty(*parts.shape[1:4], of_inputs.shape[-1])
     transposed = weight.transpose(2, 3).flatten(0, 1).contiguous()
-    arrays = [x.numpy() for x in (gradient, keep, parts, of_inputs, of_product, of_state)]
-    for step in reversed(range(len(gradient))):
+    arrays = [x.numpy() for x in (gradient, keep, parts, of_inputs, of_product, of_state, through)]
+    for step, of_step in reversed(list(enumerate(of_product.unbind(1)))):
         gru_kernels.backward(step, *arrays)
-        of_state += torch.bmm(of_product[:, step], transposed)
-    of_state *= keep[0, ..., None]
+        torch.bmm(of_step, transposed, out=through)
+    of_state.add_(through).mul_(keep[0, ..., None])
     torch.bmm(parts[0].flatten(1, 2).transpose(1, 2), of_product.flatten(1, 2), out=of_weight)
     # Sums over sequences as products with ones: torch.sum takes three times as long.
     ones = keep.new_ones(1, 1, keep.shape[-1]).expand(keep.shape[0] * keep.shape[1], -1, -1)
