@@ -64,10 +64,10 @@ def test_the_page_on_speed_has_what_was_printed() -> None:
         return float(ms[device, name, seeds, who] / ms[device, name, seeds, "JaxMARL"])
 
     one, five = (behind("cpu", "mpe-gru", seeds) for seeds in (1, 5))
-    assert min(one, five) > 1
+    assert one > 1
     plain = [behind("cpu", "mpe-gru", seeds, "fp3o, plain") for seeds in (1, 5)]
-    assert f"**Behind on a CPU with GRUs**, by {one:.2f} and {five:.2f} (five seeds); *plain* it" in page
-    assert f"*plain* it takes {plain[0]:.2f} and {plain[1]:.2f} of their time" in page
+    assert f"**Behind on a CPU with GRUs and one seed**, by {one:.2f}; with five it takes {five:.2f} of their" in page
+    assert f"as theirs, it takes {plain[0]:.2f} and {plain[1]:.2f} of it" in " ".join(page.split())
     one, five = (behind("cuda", "mpe-mlp", seeds) for seeds in (1, 5))
     assert f"**Behind on a GPU with MLPs**, by {one:.1f} and {five:.1f}:" in page
     rollout = {
