@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -58,7 +57,6 @@ def load_imports(arguments: Sequence[str]) -> None:
             load_file(file if equals else arguments[place + 1], IMPORT)
 
 
-@cache
 def settings_help() -> str:
     """All names for `--set` with their meanings: the most used, the other settings, the options of each domain."""
     texts, fields = meanings(Settings), declared(Settings)
