@@ -113,6 +113,6 @@ def test_the_page_on_speed_has_what_snakemake_gave() -> None:
     hand = [json.loads(line) for line in (docs / "evidence" / "h200.jsonl").read_text().splitlines()]
     twelve = next(row for row in hand if row.get("cell") == "smac/3s5z/full/fp3o" and row.get("cells") == 12)
     page = " ".join((docs / "speed.md").read_text().split())
-    assert len(rates) == 13
+    assert len(rates) == 16
     assert f"FP3O's ran at {ours[0]:,} and {ours[1]:,} steps/s, all together at {sum(rates.values()):,};" in page
     assert f"twelve by hand at {twelve['steps_per_second_and_seed']['all together']:,} (all FP3O" in page
