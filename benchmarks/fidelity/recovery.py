@@ -54,12 +54,8 @@ def play(run: Run, battles: int) -> Outcome:
         recovery += np.where((after > before) & (still == alive), reward, 0.0)
         for episode in transition.episodes:
             slot = episode.slot
-            won[slot], limit[slot], left[slot], over[slot] = (
-                bool(episode.won),
-                transition.truncated[slot],
-                still[slot],
-                True,
-            )
+            won[slot], over[slot] = bool(episode.won), True
+            limit[slot], left[slot] = transition.truncated[slot], still[slot]
     return Outcome(*(float(part.mean()) for part in (won, limit, paid, recovery, left)))
 
 

@@ -67,6 +67,16 @@ def unaided() -> dict[tuple[str, str, str], list[dict[str, str]]]:
     return found
 
 
+def test_policies_that_wait_hardly_win_and_mostly_reach_the_time_limit() -> None:
+    with (ROOT / "docs/evidence/smac-recovery.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    waiting = [row for row in rows if float(row["recovery"]) > 1]
+    assert waiting
+    assert all(float(row["won"]) <= 0.05 and float(row["limit"]) > 0.5 for row in waiting)
+    assert all(float(row["won"]) > 0.5 for row in rows if row not in waiting)
+    assert "hardly win a battle; more than half of their battles last to the time limit" in PAGE
+
+
 def losing(rows: list[dict[str, str]]) -> int:
     """Seeds that lose more than 5 points when the enemies are helped."""
     return sum(float(row["won"]) - float(row["helped"]) > 0.05 for row in rows)
