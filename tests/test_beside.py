@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.speed import beside
+from fp3o.config import Cell, measured
 from fp3o.errors import UserError
 
 BENCHMARK = Path(beside.__file__)
@@ -35,8 +36,8 @@ def test_rates_are_those_of_the_window() -> None:
         (beside.Asked(), "cuda", {"least": 4000}),
         (beside.Asked(device="cuda"), "cuda", {"least": 4000}),
         (beside.Asked(), "cpu", {}),
-        (beside.Asked(cells=11), "cuda", {}),
-        (beside.Asked(cell="smac/3s5z/full/mappo"), "cuda", {}),
+        (beside.Asked((beside.Group(threads=1),)), "cuda", {}),
+        (beside.Asked((beside.Group("smac/3s5z/full/mappo"),)), "cuda", {}),
     ],
 )
 def test_the_target_is_of_the_default_with_a_gpu(
@@ -48,17 +49,42 @@ def test_the_target_is_of_the_default_with_a_gpu(
     assert (found["targets"], found["missed"]) == (targets, list(targets))
 
 
+def test_of_a_mix_every_cell_has_its_rates_and_all_have_their_work() -> None:
+    asked = beside.Asked(
+        (beside.Group("smac/3s5z/full/fp3o", 2, 1), beside.Group("mamujoco/hopper-3x1/full/fp3o", 1, 4))
+    )
+    (battles, hoppers), work = beside.report_groups(asked, beside.Window(2.0, [4.0, 6.0, 3.0]))
+    assert battles["steps_per_second_and_seed"]["all together"] == 10 * 8 * 400 / 2
+    assert hoppers["steps_per_second_and_seed"]["all together"] == 3 * 4 * 1000 / 2
+    costs = [measured(Cell.parse(group.cell), "step_us") / 1e6 for group in asked.groups]
+    assert work == pytest.approx(5 * (16_000 * costs[0] + 6_000 * costs[1]))
+
+
+def test_threads_are_named_or_as_snakemake_gives_them() -> None:
+    battle, hopper = "smac/3s5z/full/fp3o", "mamujoco/hopper-3x1/full/fp3o"
+    named = (beside.group(f"{battle}=3x2"), beside.group(f"{hopper}=1x4"))
+    assert beside.arranged(named, 16) == (beside.Group(battle, 3, 2), beside.Group(hopper, 1, 4))
+    left = beside.arranged([beside.group(f"{battle}=3"), beside.group(f"{hopper}=2")], 16)
+    assert sum(group.processes * group.threads for group in left) == 16
+    assert {group.cell: sum(g.processes for g in left if g.cell == group.cell) for group in left} == {
+        battle: 3,
+        hopper: 2,
+    }
+    most, least = (max(left, key=lambda group: sign * group.threads) for sign in (1, -1))
+    assert (most.cell, least.cell) == (hopper, battle)  # the longer jobs get the most
+
+
 def test_a_small_measurement() -> None:
     cell = "matrix/two-step/full/mappo"
-    numbers = ["--cells", "2", "--threads", "1", "--seeds", "1", "--iterations", "2"]
-    command = [sys.executable, str(BENCHMARK), cell, *numbers, "--device", "cpu"]
+    command = [sys.executable, str(BENCHMARK), f"{cell}=2x1", "--seeds", "1", "--iterations", "2", "--device", "cpu"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
     found = json.loads(line)
-    rate = found["steps_per_second_and_seed"]
+    (group,) = found["groups"]
+    rate = group["steps_per_second_and_seed"]
     assert 0 < rate["least"] <= rate["median"] <= rate["most"] < rate["all together"]
-    assert (found["cell"], found["cells"], found["path"]["mode"]) == (cell, 2, "eager")
+    assert (group["cell"], group["processes"], found["path"]["mode"]) == (cell, 2, "eager")
     assert (found["targets"], found["missed"]) == ({}, [])
 
 
@@ -70,19 +96,20 @@ def test_a_process_that_dies_ends_all_with_one_line(tmp_path: Path, monkeypatch:
         started.extend(processes)
         stop(processes)
 
-    def command(asked: beside.Asked, folder: Path) -> list[str]:
+    def command(asked: beside.Asked, group: beside.Group, folder: Path) -> list[str]:
         dies = folder.name == "1"
         return [sys.executable, "-c", "import sys; sys.exit('no room')" if dies else "import time; time.sleep(600)"]
 
     monkeypatch.setattr(beside, "stop", remember)
     monkeypatch.setattr(beside, "command", command)
     with pytest.raises(UserError, match=r"^process 2 of 3 ended too soon, with exit code 1: no room$"):
-        beside.observe(beside.Asked(cells=3), tmp_path)
+        beside.observe(beside.Asked((beside.Group(processes=3),)), tmp_path)
     assert len(started) == 3
     assert all(process.returncode is not None for process in started)
 
 
 def test_what_cannot_be_measured_is_named() -> None:
-    done = subprocess.run([sys.executable, str(BENCHMARK), "--cells", "0"], capture_output=True, text=True, check=False)
+    command = [sys.executable, str(BENCHMARK), "smac/3s5z/full/fp3o=0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.endswith("error: --cells 0: allowed: 1 or more\n")
+    assert done.stderr.endswith("=0: allowed: CELL=PROCESSES or CELL=PROCESSESxTHREADS, both 1 or more\n")

@@ -1,14 +1,17 @@
 """How fast do cells train side by side on one machine? One JSON line.
 
     nvidia-cuda-mps-control -d        # once, with a GPU: without MPS processes take turns on it
-    python benchmarks/speed/beside.py [CELL] [--cells 12] [--threads 2] [--seeds 5] [--iterations 25] [--device cpu]
+    python benchmarks/speed/beside.py [CELL=PROCESSES[xTHREADS] ...] [--seeds 5] [--iterations 25] [--device cpu]
 
-So many processes train the same cell through the real training loop, with the paper's values, records and evaluations.
+So many processes train each cell through the real training loop, with the paper's values, records and evaluations; by
+default smac/3s5z/full/fp3o=12x2. Without xTHREADS all get the threads that Snakemake would give such jobs here.
 Each is ready once its first iteration, which compiles, is done, and trains on until all have been measured. What counts
 is a window in which all of them train: it begins when the last one is ready and ends when every one has done
 --iterations more. The default is the paper's interval between evaluations, so that the window has one evaluation of
-every process. Rates are environment steps per second and seed, of the slowest, the median and the fastest process, and
-the sum over processes. For a machine that does nothing else.
+every process. Rates are environment steps per second and seed, of the slowest, the median and the fastest process of a
+cell, and the sum over its processes. To compare arrangements of a mix of cells, "work" is the sum over all of them of
+steps per second times the processor time of a step by benchmarks/tasks.yaml, in seconds per second. For a machine that
+does nothing else.
 """
 
 from __future__ import annotations
@@ -18,14 +21,16 @@ import contextlib
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
@@ -33,9 +38,11 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from fp3o.config import Cell, resolve
+from fp3o.config import Cell, measured, resolve
 from fp3o.errors import UserError
 from fp3o.execution.compute import Compute, Device
+from fp3o.machine import processors
+from fp3o.workflow.resources import threads_of_jobs, work_seconds
 
 # Steps per second and seed of the slowest process, at least: of the default cells, on one H200 with 16 cores and MPS.
 TARGETS = {"least": 4000}
@@ -44,12 +51,20 @@ PATIENCE = 30.0  # seconds for all processes to end by themselves, before they a
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What to measure: the options of the command line."""
+class Group:
+    """Processes that train the same cell."""
 
     cell: str = "smac/3s5z/full/fp3o"
-    cells: int = 12
+    processes: int = 12
     threads: int = 2
+    """Of the simulators of each process."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to measure: the command line."""
+
+    groups: tuple[Group, ...] = (Group(),)
     seeds: int = 5
     iterations: int = 25
     device: Device = "auto"
@@ -74,7 +89,8 @@ class Line(NamedTuple):
 
 
 def train(asked: Asked, folder: Path) -> None:
-    """Train until somebody ends this process. Prints how that is computed, and the clock after every iteration."""
+    """Train the first group's cell until somebody ends this process. Prints how that is computed, and the clock after
+    every iteration."""
     import torch
 
     from fp3o.execution.choice import choose
@@ -85,21 +101,22 @@ def train(asked: Asked, folder: Path) -> None:
     def tell(thing: object) -> None:
         print(json.dumps(thing), flush=True)
 
-    cell, count = Cell.parse(asked.cell), RunStats.count
+    (group, *_), count = asked.groups, RunStats.count
+    cell = Cell.parse(group.cell)
 
     def counted(stats: RunStats) -> None:
         count(stats)
         tell(time.clock_gettime(time.CLOCK_MONOTONIC))  # the same clock in all processes
 
     try:
-        chosen = choose(resolve(cell, {}), Compute(asked.device, threads=asked.threads))
+        chosen = choose(resolve(cell, {}), Compute(asked.device, threads=group.threads))
         told: dict[str, Any] = {"torch": torch.__version__, "mps": chosen.device == "cuda" and has_mps()}
         told["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else None
         tell(told | {"path": chosen.record() | {"threads": chosen.threads}})
         # Called after every iteration. Callbacks learn of some later, while an evaluation runs in the background.
         setattr(RunStats, "count", counted)  # noqa: B010 (mypy takes no other method for it)
         # As the whole cell is computed: so many steps would repay compiling of any.
-        compute = Compute(asked.device, "eager" if chosen.mode == "eager" else "compiled", asked.threads)
+        compute = Compute(asked.device, "eager" if chosen.mode == "eager" else "compiled", group.threads)
         plan = resolve(cell, {"total_steps": ENDLESS})
         run.train(plan, range(asked.seeds), folder, folder / "scratch", compute)
     except UserError as error:
@@ -109,10 +126,10 @@ def train(asked: Asked, folder: Path) -> None:
         sys.exit(f"{type(error).__name__}: {what}")
 
 
-def command(asked: Asked, folder: Path) -> list[str]:
+def command(asked: Asked, group: Group, folder: Path) -> list[str]:
     """Of one process."""
-    numbers = ["--threads", str(asked.threads), "--seeds", str(asked.seeds)]
-    return [sys.executable, __file__, asked.cell, *numbers, "--device", asked.device, "--train", str(folder)]
+    options = ["--seeds", str(asked.seeds), "--device", asked.device, "--train", str(folder)]
+    return [sys.executable, __file__, f"{group.cell}=1x{group.threads}", *options]
 
 
 # All of them ----------------------------------------------------------------------------------------------------------
@@ -141,10 +158,23 @@ def window(clocks: Sequence[Sequence[float]], iterations: int) -> Window | None:
 
 
 def rates(found: Window, size: int) -> dict[str, int]:
-    """Steps per second and seed. size: steps of an iteration."""
+    """Steps per second and seed of the processes of a cell. size: steps of an iteration."""
     each = [number * size / found.seconds for number in found.iterations]
     several = {"least": min(each), "median": np.median(each), "most": max(each), "all together": sum(each)}
     return {name: round(rate) for name, rate in several.items()}
+
+
+def report_groups(asked: Asked, found: Window) -> tuple[list[dict[str, Any]], float]:
+    """The rates of every cell, and the work done per second."""
+    reports, work, first = [], 0.0, 0
+    for group in asked.groups:
+        last = first + group.processes
+        cell, own = Cell.parse(group.cell), found._replace(iterations=found.iterations[first:last])
+        settings, first = resolve(cell, {}).settings, last
+        rate = rates(own, settings.rollout_length * settings.rollout_threads)
+        work += rate["all together"] * asked.seeds * measured(cell, "step_us") / 1e6
+        reports.append(asdict(group) | {"steps_per_second_and_seed": rate})
+    return reports, work
 
 
 def listen(number: int, stream: IO[str], lines: SimpleQueue[Line]) -> None:
@@ -178,16 +208,17 @@ def observe(asked: Asked, folder: Path) -> tuple[dict[str, Any], Window]:
     """Start all processes, wait for the window to be over, and end them. How they compute, and the window."""
     processes: list[subprocess.Popen[str]] = []
     lines: SimpleQueue[Line] = SimpleQueue()
-    clocks: list[list[float]] = [[] for _ in range(asked.cells)]
+    members = [group for group in asked.groups for _ in range(group.processes)]
+    clocks: list[list[float]] = [[] for _ in members]
     told: dict[str, Any] = {}
     found = None
     try:
-        for number in range(asked.cells):
+        for number, group in enumerate(members):
             place = folder / str(number)
             place.mkdir()
             with (place / "errors").open("w") as errors:
                 process = subprocess.Popen(
-                    command(asked, place),
+                    command(asked, group, place),
                     stdout=subprocess.PIPE,
                     stderr=errors,
                     text=True,
@@ -199,7 +230,7 @@ def observe(asked: Asked, folder: Path) -> tuple[dict[str, Any], Window]:
         while found is None:
             number, text = lines.get()
             if text is None:
-                raise UserError(epitaph(number, asked.cells, processes[number].wait(), folder))
+                raise UserError(epitaph(number, len(members), processes[number].wait(), folder))
             thing = json.loads(text)
             if isinstance(thing, dict):
                 told = thing
@@ -222,35 +253,52 @@ def measure(asked: Asked) -> dict[str, Any]:
     """The report, without the machine."""
     with tempfile.TemporaryDirectory() as folder:
         told, found = observe(asked, Path(folder))
-    settings = resolve(Cell.parse(asked.cell), {}).settings
-    rate = rates(found, settings.rollout_length * settings.rollout_threads)
+    groups, work = report_groups(asked, found)
     usual = replace(asked, device=Asked.device) == Asked()
     targets = TARGETS if usual and told["path"]["device"] == "cuda" else {}
-    missed = [name for name, target in targets.items() if rate[name] < target]
-    report = {name: getattr(asked, name) for name in ("cell", "cells", "threads", "seeds", "iterations")}
-    report |= {"steps_per_second_and_seed": rate, "seconds": round(found.seconds, 2)}
-    return report | told | {"targets": targets, "missed": missed}
+    missed = [name for name, target in targets.items() if groups[0]["steps_per_second_and_seed"][name] < target]
+    report = {"groups": groups, "seeds": asked.seeds, "iterations": asked.iterations, "work": round(work, 3)}
+    return report | {"seconds": round(found.seconds, 2)} | told | {"targets": targets, "missed": missed}
+
+
+def arranged(wanted: Sequence[Group], cores: int) -> tuple[Group, ...]:
+    """With the threads that Snakemake would give such jobs, if one group does not name its own (0)."""
+    if all(group.threads for group in wanted):
+        return tuple(wanted)
+    plans = [resolve(Cell.parse(group.cell), {}) for group in wanted]
+    work = {(i, j): work_seconds(plan, 5) for i, plan in enumerate(plans) for j in range(wanted[i].processes)}
+    threads = threads_of_jobs(work, cores, at_once=cores)
+    # Jobs of a cell may differ by a thread: every number of threads is a group of its own.
+    counts = Counter((i, threads[i, j]) for i, j in work)
+    return tuple(Group(wanted[i].cell, count, own) for (i, own), count in counts.items())
+
+
+def group(text: str) -> Group:
+    """CELL=PROCESSES[xTHREADS]; without threads they are 0."""
+    found = re.fullmatch(r"(.+)=([1-9]\d*)(?:x([1-9]\d*))?", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text}: allowed: CELL=PROCESSES or CELL=PROCESSESxTHREADS, both 1 or more")
+    cell, processes, threads = found.groups()
+    try:
+        resolve(Cell.parse(cell), {})
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return Group(cell, int(processes), int(threads or 0))
 
 
 def parsed() -> tuple[Asked, Path | None]:
     """The command line; with a folder it is one process's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cell", nargs="?", default=Asked.cell, metavar="CELL")
-    parser.add_argument("--cells", type=int, default=Asked.cells, help="processes")
-    parser.add_argument("--threads", type=int, default=Asked.threads, help="of the simulators of each")
+    parser.add_argument("groups", nargs="*", type=group, default=Asked.groups, metavar="CELL=PROCESSES[xTHREADS]")
     parser.add_argument("--seeds", type=int, default=Asked.seeds, help="of each")
     parser.add_argument("--iterations", type=int, default=Asked.iterations, help="of each that count, at least")
     parser.add_argument("--device", default=Asked.device, choices=("auto", "cpu", "cuda"))
     parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)
     found = parser.parse_args()
-    for name in ("cells", "threads", "seeds", "iterations"):
+    for name in ("seeds", "iterations"):
         if getattr(found, name) < 1:
             parser.error(f"--{name} {getattr(found, name)}: allowed: 1 or more")
-    try:
-        resolve(Cell.parse(found.cell), {})
-    except UserError as error:
-        parser.error(str(error))
-    return Asked(**{field.name: getattr(found, field.name) for field in fields(Asked)}), found.train
+    return Asked(arranged(found.groups, processors()), found.seeds, found.iterations, found.device), found.train
 
 
 def leave(number: int, frame: FrameType | None) -> None:
