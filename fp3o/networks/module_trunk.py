@@ -65,6 +65,11 @@ class ModuleTrunk:
         # By default convolutions on a GPU round their factors to ten bits. After one update of a small CNN parameters
         # then differed from a CPU's by up to 5e-3, else by 3e-7.
         torch.backends.cudnn.allow_tf32 = False
+        # oneDNN's convolution of several networks side by side rounds by their number on some x86-64 processors, and a
+        # seed would not be the same run alone and in a stack. Where torch has MKL for matrix products, convolutions are
+        # all that it uses oneDNN for in single precision, so no other run changes.
+        if torch.backends.mkl.is_available():
+            torch.backends.mkldnn.set_flags(False)
         self.name, self.seen, self.inputs = name, inputs, inputs.size
         self._build: Callable[[], nn.Module] = lambda: module(inputs, settings)
         self._file = source_file(module)
