@@ -43,8 +43,10 @@ def test_the_page_on_the_workflow_counts_them() -> None:
     names = ("paper", "preview", "smac-revision-2", "smac-revision-2-preview", "smac-variants")
     counts = [len(json.loads((ROOT / "results" / name / "manifest.json").read_text())["runs"]) for name in names]
     paper, preview, two, two_preview, variants = counts
+    store = sum(path.stat().st_size for path in (ROOT / "artifacts").rglob("*") if path.is_file())
     told = (
         f"The {sum(counts):,} shipped runs (paper {paper}, preview {preview:,}, the battle engine's revision 2 {two} "
-        f"and {two_preview}, its variants {variants})"
+        f"and {two_preview}, its variants {variants}) take {store / 1e6:.0f} of the 200 MB"
     )
+    assert store < 200e6
     assert told in (ROOT / "docs" / "workflow.md").read_text()
