@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache, cached_property
 from pathlib import Path
@@ -39,6 +39,8 @@ STATISTICS = "docs/statistics.md"
 MINUS = re.compile(r"(?<=[\s\[(])-(?=\d)")
 """A hyphen that stands for one, in evidence of claims."""
 MAIN = ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")
+COMPARED = (*MAIN, "fp3o-3-2", "fp3o-clipping-only")
+"""Algorithms that have a column where they were run."""
 STANDING = {"worse": "ahead", "better": "behind", "equivalent": "level", "undecided": "undecided", "floor": "floor"}
 """FP3O's, by the verdict on the other algorithm in a table whose baseline is FP3O."""
 VISIBLE = 10.0
@@ -99,6 +101,17 @@ def title(row: Row) -> str:
     return row_title(Cell.of(cell_of(row)).row)
 
 
+def decimals(domain: str, scores: Iterable[float]) -> int:
+    """That these scores are shown with: of returns of some hundreds and of win rates none."""
+    return 0 if domain == "smac" or max(map(abs, scores)) >= 200 else 1
+
+
+def digits_of(rows: Iterable[Row]) -> int:
+    """Decimals of the scores of these cells, which are of one task."""
+    run = [row for row in rows if row["ours"]]
+    return decimals(run[0]["domain"], (float(row["ours"]) for row in run))
+
+
 def standing_of(row: Row) -> str:
     """FP3O's against this cell, in a table whose baseline it is."""
     return STANDING[row["paired_verdict"]]
@@ -153,7 +166,7 @@ class Results:
 
     # --- Tables -------------------------------------------------------------------------------------------------------
 
-    def against_paper(self, cells: Sequence[Row], digits: int) -> str:
+    def against_paper(self, cells: Collection[Row], digits: int) -> str:
         """Ours, the paper's, difference and verdict, a column per algorithm."""
         compared = [row if row["difference"] else None for row in cells]
         intervals = [row and span(row["difference_low"], row["difference_high"], digits) for row in compared]
@@ -164,6 +177,14 @@ class Results:
             ["verdict", *(row["verdict"] if row else "–" for row in compared)],
         ]
         return markdown(["", *(algorithm_title(row["algorithm"]) for row in cells)], rows)
+
+    def run_beside_fp3o(self, suite: str, *tables: str) -> dict[str, dict[str, Row]]:
+        """By task and sharing of the first table, where FP3O and another algorithm were run: all that were, by name."""
+        known, found = self.table(suite, *tables), {}
+        for row in dict.fromkeys(cell.rpartition("/")[0] for cell in self.table(suite, tables[0])):
+            cells = {label: known.get(f"{row}/{label}") for label in COMPARED}
+            found[row] = {label: cell for label, cell in cells.items() if cell and cell["ours"]}
+        return {row: cells for row, cells in found.items() if "fp3o" in cells and len(cells) > 1}
 
     def side_by_side(self, suite: str, table: str, revision: int = 0) -> str:
         """A row per task and sharing that was begun: FP3O, every other algorithm with FP3O's standing against it, and
@@ -176,8 +197,7 @@ class Results:
         for name, found in started.items():
             by_label = {row["algorithm"]: row for row in found}
             cells = [by_label[label] for label in MAIN]
-            most = max(abs(float(row["ours"])) for row in cells if row["ours"])
-            digits = 0 if revision or most >= 200 else 1
+            digits = digits_of(cells)
             extra = [self.script(script, cells[0]["task"], revision) for script in ("random", "nearest") if revision]
             start = number(self.first_evaluation(suite, cells[0]), digits) if cells[0]["ours"] else "–"
             lines.append([name, *(self._scored(row, digits) for row in cells), *extra, start])
@@ -280,8 +300,7 @@ class Results:
                 for sharing, cells in sharings.items():
                     others = {label: found["score"] for label, found in cells.items() if label not in MAIN}
                     if others and "fp3o" in cells:
-                        most = max(abs(value) for value in others.values())
-                        digits = 0 if domain == "smac" or most >= 200 else 1
+                        digits = decimals(domain, others.values())
                         scores = "; ".join(
                             f"{algorithm_title(label)} {number(v, digits)}" for label, v in others.items()
                         )
@@ -335,8 +354,8 @@ def environment(results: Results) -> Environment:
         keep_trailing_newline=True,
         autoescape=False,  # Markdown
     )
-    words = (*(number, score, paper, span, gap, standing_of), *(listed, named, counted, by_verdict, conclusions))
-    found.globals |= {word.__name__: word for word in (*words, markdown, bounds)}
+    words = (*(number, score, paper, span, title, gap, digits_of, standing_of), *(listed, named, counted, by_verdict))
+    found.globals |= {word.__name__: word for word in (*words, conclusions, markdown, bounds)}
     paper_map = PaperMap.read(results.root / "results/paper")
     found.filters |= {"file": paper_map.file, "state": paper_map.state}
     found.globals |= {"paper_map": paper_map, "published": published.paper}
