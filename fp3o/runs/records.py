@@ -6,7 +6,6 @@ same kind of processor).
 
 from __future__ import annotations
 
-import csv
 import functools
 import hashlib
 import importlib.metadata
@@ -136,22 +135,26 @@ def read_table(path: Path) -> Columns:
     metrics that an episode did not report."""
     columns = FIRST_COLUMNS.get(path.name)
     try:
-        lines = list(csv.reader(io.StringIO(read_bytes(path).decode(), newline="")))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        lines = read_bytes(path).decode().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
     if not lines:
         # A run may diverge before its first evaluation; a header is written with the first row.
         return {name: np.empty(0) for name in columns or ()}
-    header, rows = lines[0], lines[1:]
+    header, rows = lines[0].split(","), lines[1:]
     if columns is not None and tuple(header[: len(columns)]) != tuple(columns):
         raise UserError(f"{path} has the columns {','.join(header)}; expected: {','.join(columns)}")
     if len(set(header)) < len(header):
         raise UserError(f"{path} has a column twice: {','.join(header)}")
     for number, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise UserError(f"{path}, line {number}: {len(row)} fields; expected: {len(header)}")
+        if (fields := row.count(",") + 1) != len(header):
+            raise UserError(f"{path}, line {number}: {fields} fields; expected: {len(header)}")
+    text = "\n".join(["", *rows, ""])
+    for before, after in (",,", ",,", "\n,", ",\n"):  # twice, as an empty field may follow another
+        text = text.replace(before + after, f"{before}nan{after}")
     try:
-        numbers = np.array([float(field or "nan") for row in rows for field in row]).reshape(len(rows), len(header))
+        numbers = np.loadtxt(io.StringIO(text), delimiter=",", comments=None, ndmin=2) if rows else np.empty(0)
+        numbers = numbers.reshape(len(rows), len(header))
     except ValueError as error:
         raise UserError(f"{path}: {error}") from error
     table = dict(zip(header, np.ascontiguousarray(numbers.T), strict=True))
@@ -269,9 +272,15 @@ def read_bytes(path: Path) -> bytes:
     if path.exists() or not compressed(path).is_file():
         return path.read_bytes()
     try:
-        return lzma.decompress(compressed(path).read_bytes())
+        return _decompressed(compressed(path).read_bytes())
     except lzma.LZMAError as error:
         raise UserError(f"cannot read {compressed(path)}: damaged: {error}") from error
+
+
+@functools.lru_cache(maxsize=4)
+def _decompressed(content: bytes) -> bytes:
+    """Remembered for a while: a file is read once to check it and once to take its numbers."""
+    return lzma.decompress(content)
 
 
 # --------------------------------------------------------------------------------------------------- provenance

@@ -129,6 +129,15 @@ def test_bad_tables_are_refused(tmp_path: Path, text: str, message: str) -> None
         records.read_table(tmp_path / "final.csv")
 
 
+def test_empty_fields_are_not_a_number_wherever_they_stand(tmp_path: Path) -> None:
+    columns = ("first", "second", "third", "fourth", "last")
+    rows: list[tuple[int | None, ...]] = [(None, 1, 2, 3, None), (None, None, None, 4, None), (5, None, None, None, 6)]
+    path = write(tmp_path / "iterations.csv", [dict(zip(columns, row, strict=True)) for row in rows])
+    table = records.read_table(path)
+    wanted = np.array([[np.nan if value is None else value for value in row] for row in rows], float).T
+    np.testing.assert_array_equal(np.stack([table[name] for name in columns]), wanted)
+
+
 def test_score_is_the_last_finite_evaluation(tmp_path: Path) -> None:
     path = tmp_path / "evaluations.csv"
     good = [Episode(0, 1.0, 0.5, 10, True), Episode(1, 2.0, 1.0, 20, False)]

@@ -125,7 +125,7 @@ ALTERATIONS: dict[Callable[[Path], None], str] = {
     drop_final: "no final.csv",
     forget_final: "no checksum of final.csv",
     write_nan: "final.csv holds numbers that are not finite",
-    write_words: "could not convert string to float",
+    write_words: "could not convert string 'much' to float",
     drop_rows: "evaluations.csv misses rows",
     drop_an_evaluation: "another score than its files give",
     copy_another_seed: "is another run: its seed is 0, not 1",
