@@ -103,10 +103,14 @@ class Figure(NamedTuple):
 
 
 def pages(
-    data: SuiteRuns, figures: Path | None = None, films: Path | None = None, costs: Sequence[Cost] = ()
+    data: SuiteRuns,
+    figures: Path | None = None,
+    films: Path | None = None,
+    costs: Sequence[Cost] = (),
+    card: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
     """HTML documents by file name; same runs, same bytes on the same machine. Curves of sweeps are on a page of their
-    own, unless the suite has nothing else."""
+    own, unless the suite has nothing else. card: the suite's scorecard, computed where it is not given."""
     tables = [build(data, artefact) for artefact in data.suite.artefacts if artefact.kind == "table"]
     judged: dict[str, Entry] = {}
     for entry in (entry for table in tables for entry in table.entries):
@@ -130,7 +134,7 @@ def pages(
     pictures = list(figures_of(data, figures))
     shown = {table.name for table in tables} | {picture.name for picture in pictures}
     shown |= {artefact.name for artefact in data.suite.artefacts if artefact.kind in ("cost", "facts", "orders")}
-    card = scorecard(data, costs)
+    card = scorecard(data, costs) if card is None else card
     context = {
         "title": data.suite.raw["title"],
         "suite": data.suite.argument or data.suite.name,

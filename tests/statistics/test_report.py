@@ -20,7 +20,7 @@ from fp3o.report import sheets
 from fp3o.report.conclusions import ORDER, conclusions
 from fp3o.report.curve import chart, curves_of
 from fp3o.report.page import INDEX, environment, pages, sweeps
-from fp3o.statistics import cost
+from fp3o.statistics import cost, scorecard
 from fp3o.statistics.suites import SuiteRuns
 from paper_figures import __main__ as one_figure
 
@@ -258,10 +258,11 @@ def test_robustness_is_a_sheet(tmp_path: Path) -> None:
     ]
 
 
-def test_same_bytes_again(page: Path, tmp_path: Path) -> None:
+def test_same_bytes_again_also_from_the_scorecards_file(page: Path, tmp_path: Path) -> None:
     root = page.parent
     arguments = ["--suite", "paper", "--runs", str(root / "runs"), "--cost", str(root / "cost.csv")]
-    report.main([*arguments, "--out", str(tmp_path / "index.html")])
+    scorecard.main([*arguments, "--out", str(tmp_path / "scorecard.json")])
+    report.main([*arguments, "--scorecard", str(tmp_path / "scorecard.json"), "--out", str(tmp_path / "index.html")])
     assert (tmp_path / "index.html").read_bytes() == page.read_bytes()
 
 

@@ -29,6 +29,7 @@ rule cost:
         f"{ROOT}/cost.csv",
     log:
         f"{ROOT}/logs/cost.log",
+    priority: 1  # The scorecard waits for it.
     conda:
         "../../environment.yml"
     params:

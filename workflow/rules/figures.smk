@@ -59,6 +59,7 @@ rule html:
         FIGURES,
         ROBUSTNESS[0],
         films,
+        scorecard=f"{ROOT}/scorecard.json",
         cost=COST,
     output:
         f"{ROOT}/report/index.html",
@@ -72,4 +73,5 @@ rule html:
         "report"
     shell:
         f"{PYTHON} -m fp3o.report --suite {SUITE_ARGUMENT} --figures {ROOT}/figures --out {{output:q}}"
+        f" --scorecard {{input.scorecard:q}}"
         f" {'--cost ' if COST else ''}{{input.cost:q}}{LOGGED}"

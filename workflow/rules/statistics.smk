@@ -170,6 +170,7 @@ rule scorecard:
         f"{ROOT}/scorecard.json",
     log:
         f"{ROOT}/logs/scorecard.log",
+    priority: 1
     conda:
         "../../environment.yml"
     params:
@@ -181,7 +182,7 @@ rule scorecard:
         f" {'--cost ' if COST else ''}{{input.cost:q}}{LOGGED}"
 
 
-# Every verdict under other choices of the analysis.
+# Every verdict under other choices of the analysis. The report waits for this and the scorecard, which take longest: first.
 rule robustness:
     input:
         runs_of_suite,
@@ -193,6 +194,7 @@ rule robustness:
         md=report(f"{ROOT}/tables/robustness.md", caption="../report/table.rst", category="Tables"),
     log:
         f"{ROOT}/logs/robustness.log",
+    priority: 1
     conda:
         "../../environment.yml"
     params:
