@@ -43,6 +43,18 @@ def next_(
     have = {name for name in data.cells if data.cells[name].runs}
     open_ones = next_runs.questions(data, gathered.tenth(data), judged)
     steps = next_runs.plan(open_ones, have, cost, minutes)
+    # The plan comes last: the lines on more seeds are long, and its command is the one to copy.
+    for name, more in next_runs.more_seeds(judged, cost).items():
+        time = "not timed" if more.minutes is None else f"some {more.minutes:.0f} minutes more"
+        print(f"{name}: all runs are there; {more.seeds} seeds per cell would decide it, {time}:")
+        for source in gathered.at_full_budget(data):
+            planned = {plan.cell.id: plan.digest for plan, _ in source.suite.runs()}
+            cells = [cell for cell in more.cells if planned.get(cell) == judged.cells[cell].planned.digest]
+            if cells:
+                table = f"{{kind: table, seeds: 0-{more.seeds - 1}, cells: [{', '.join(cells)}]}}"
+                print(f"    with artefacts: {{more-seeds: {table}}} in {source.suite.file.name},")
+                print(f"    {_command(source.suite.name, cells)}")
+    print("Continuing runs of a tenth of the steps would save a tenth of the minutes at most; no such plan is made.")
     hosts = " and ".join(found.hosts)
     print(f"{minutes:g} minutes on {device}, at the rates of {len(found.rates)} cells timed on {hosts}, one at a time:")
     texts = {question.name: question.text for question in open_ones}
@@ -56,17 +68,6 @@ def next_(
         print(_command(suite, cells))
     else:
         print("No group of missing cells that a claim compares fits.")
-    for name, more in next_runs.more_seeds(judged, cost).items():
-        time = "not timed" if more.minutes is None else f"some {more.minutes:.0f} minutes more"
-        print(f"{name}: all runs are there; {more.seeds} seeds per cell would decide it, {time}:")
-        for source in gathered.at_full_budget(data):
-            planned = {plan.cell.id: plan.digest for plan, _ in source.suite.runs()}
-            cells = [cell for cell in more.cells if planned.get(cell) == judged.cells[cell].planned.digest]
-            if cells:
-                table = f"{{kind: table, seeds: 0-{more.seeds - 1}, cells: [{', '.join(cells)}]}}"
-                print(f"    with artefacts: {{more-seeds: {table}}} in {source.suite.file.name},")
-                print(f"    {_command(source.suite.name, cells)}")
-    print("Continuing runs of a tenth of the steps would save a tenth of the minutes at most; no such plan is made.")
     return 0
 
 
