@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -350,6 +351,26 @@ def test_saved_and_restored_in_mid_episode(task: str) -> None:
         other.load_state_dict(saved)
         assert_same_bits(seen, list(other.snapshot()[:2]))
         assert_same_bits(rest, play(other, actions[35:]))
+
+
+def timed() -> float:
+    """What MuJoCo's timer of steps shows after some, once an engine has been made."""
+    make("hopper-3x1", 1)
+    model = models.load(find("hopper-3x1", MamujocoOptions())[0])
+    data = mujoco.MjData(model)
+    for _ in range(3):
+        mujoco.mj_step(model, data)
+    return float(data.timer[mujoco.mjtTimer.mjTIMER_STEP].duration)
+
+
+def test_steps_are_timed_by_a_users_clock_alone() -> None:
+    assert timed() == 0
+    mujoco.set_mjcb_time(time.perf_counter)
+    try:
+        assert timed() > 0
+    finally:
+        mujoco.set_mjcb_time(None)
+    assert timed() == 0
 
 
 def test_time_limit_truncates_and_resets() -> None:

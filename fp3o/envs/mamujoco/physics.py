@@ -24,20 +24,31 @@ FUNCTIONS = {
 }
 
 
-def functions(model: mujoco.MjModel) -> dict[str, int]:
-    """Addresses of `FUNCTIONS`, and of the model that they are all called with.
+# Found through the Python module that is linked with it: the library's file has a name of its own on every system.
+LIBRARY = ctypes.CDLL(_functions.__file__)
+CLOCK = ctypes.c_void_p.in_dll(LIBRARY, "mjcb_time")
 
-    The library is found through the Python module that is linked with it: its file has a name of its own on every
-    system."""
-    library = ctypes.CDLL(_functions.__file__)
-    addresses = {name: ctypes.cast(getattr(library, c), ctypes.c_void_p).value or 0 for name, c in FUNCTIONS.items()}
+
+def functions(model: mujoco.MjModel) -> dict[str, int]:
+    """Addresses of `FUNCTIONS`, and of the model that they are all called with."""
+    addresses = {name: ctypes.cast(getattr(LIBRARY, c), ctypes.c_void_p).value or 0 for name, c in FUNCTIONS.items()}
     return {"model": model._address, **addresses}
+
+
+def stop_clock() -> None:
+    """Leave MuJoCo's own timers (`MjData.timer`) at zero, in the whole process, unless the user has set their clock.
+
+    The Python module gives the library a clock, which every step reads dozens of times: up to a quarter of its time.
+    """
+    if mujoco.get_mjcb_time() is None:
+        CLOCK.value = None
 
 
 class Simulators:
     """One MjData for each thread, in which simulations take turns; each is a row of `states`."""
 
     def __init__(self, model: mujoco.MjModel, slots: int, threads: int) -> None:
+        stop_clock()
         self.model = model
         self._data = [mujoco.MjData(model) for _ in range(threads)]
         self.states: Doubles = np.zeros((slots, mujoco.mj_stateSize(model, WHOLE.value)))
