@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from collections import defaultdict
 
 import matplotlib.pyplot as plt
@@ -71,7 +72,8 @@ def main() -> None:
     halfcheetah(data)
     eight_marines()
     learning_curves.draw(Request(data, suite.artefact("figure-mpe", "figure"), PICTURES / "mpe"))
-    for path in PICTURES.iterdir():  # the others are in results/
+    shutil.copy(data.root.parent / "figures" / "dose-response.png", PICTURES)
+    for path in PICTURES.iterdir():  # kinds that no page shows
         if path.suffix in (".pdf", ".csv"):
             path.unlink()
 
