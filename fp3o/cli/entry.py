@@ -71,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     code: int | None
     try:
-        with Interrupt("stopped"), guarded_output(survives=given[:1] in WORKS):
+        works = given[:1] in WORKS and not {"-h", "--help"} & {*given}
+        with Interrupt("stopped"), guarded_output(survives=works):
             load_imports(given)
             code = run(given)
     except UserError as error:

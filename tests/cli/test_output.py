@@ -70,6 +70,15 @@ def test_output_that_is_the_purpose_and_cannot_be_written_is_an_error() -> None:
     assert (done.returncode, done.stderr) == (2, "fp3o: cannot write to stdout: No space left on device\n")
 
 
+def test_help_ends_quietly_with_its_reader() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        command = [sys.executable, "-m", "fp3o", "train", "--help"]
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_closed_terminal_saves_as_sigterm_does(tmp_path: Path) -> None:
     command = [*TRAIN, "total_steps=100000000", "--out", str(tmp_path)]
     process = subprocess.Popen(
