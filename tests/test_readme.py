@@ -233,6 +233,22 @@ def test_words_follow_the_data(tmp_path: Path) -> None:
     assert "| **contradicted**" not in written(root)[readme]
 
 
+def test_where_fp3o_is_behind_is_said_first(tmp_path: Path) -> None:
+    root = copied(tmp_path)
+    table = root / "results/paper/tables/table-mamujoco.csv"
+    text = table.read_text()
+    table.write_text(text.replace("halfcheetah-6x1,full,mappo,2529", "halfcheetah-6x1,full,mappo,9529"))
+    assert table.read_text() != text
+    pages = written(root)
+    page = pages[root / "docs/results.md"]
+    words = "6-Agent HalfCheetah [6×1], full sharing, MAPPO: behind, −5752"
+    assert page.index("## What speaks against") < page.index(words) < page.index("### MPE")
+    assert words not in RESULTS
+    first = re.search(r"^\| \d-Agent .*$", pages[root / "README.md"], re.MULTILINE)
+    assert first is not None
+    assert first[0].startswith("| 6-Agent HalfCheetah [6×1], full sharing")
+
+
 def test_the_readme_is_a_screen_and_a_half_and_names_its_commands() -> None:
     assert len(README.splitlines()) <= 90
     for command in ("make reproduce", "make paper", "make test", "fp3o train mamujoco/halfcheetah-6x1/full/fp3o"):

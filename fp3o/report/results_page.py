@@ -92,6 +92,12 @@ def gap(first: Row, second: Row) -> Gap:
     return Gap(word, found)
 
 
+def behind(cells: dict[str, Row]) -> dict[str, Gap]:
+    """The algorithms that FP3O is behind, with the difference. cells: of one task and sharing."""
+    gaps = {label: gap(cells["fp3o"], cell) for label, cell in cells.items()}
+    return {label: found for label, found in gaps.items() if found.word == "behind"}
+
+
 def cell_of(row: Row) -> str:
     return "/".join(row[part] for part in ("domain", "task", "sharing", "algorithm"))
 
@@ -179,12 +185,14 @@ class Results:
         return markdown(["", *(algorithm_title(row["algorithm"]) for row in cells)], rows)
 
     def run_beside_fp3o(self, suite: str, *tables: str) -> dict[str, dict[str, Row]]:
-        """By task and sharing of the first table, where FP3O and another algorithm were run: all that were, by name."""
+        """By task and sharing of the first table, where FP3O and another algorithm were run: all that were, by name.
+        Where FP3O is behind comes first."""
         known, found = self.table(suite, *tables), {}
         for row in dict.fromkeys(cell.rpartition("/")[0] for cell in self.table(suite, tables[0])):
             cells = {label: known.get(f"{row}/{label}") for label in COMPARED}
             found[row] = {label: cell for label, cell in cells.items() if cell and cell["ours"]}
-        return {row: cells for row, cells in found.items() if "fp3o" in cells and len(cells) > 1}
+        several = [(row, cells) for row, cells in found.items() if "fp3o" in cells and len(cells) > 1]
+        return dict(sorted(several, key=lambda item: not behind(item[1])))
 
     def side_by_side(self, suite: str, table: str, revision: int = 0) -> str:
         """A row per task and sharing that was begun: FP3O, every other algorithm with FP3O's standing against it, and
@@ -354,8 +362,8 @@ def environment(results: Results) -> Environment:
         keep_trailing_newline=True,
         autoescape=False,  # Markdown
     )
-    words = (*(number, score, paper, span, title, gap, digits_of, standing_of), *(listed, named, counted, by_verdict))
-    found.globals |= {word.__name__: word for word in (*words, conclusions, markdown, bounds)}
+    words = (*(number, score, paper, span, title, algorithm_title, gap, behind, digits_of, standing_of), markdown)
+    found.globals |= {word.__name__: word for word in (*words, listed, named, counted, by_verdict, conclusions, bounds)}
     paper_map = PaperMap.read(results.root / "results/paper")
     found.filters |= {"file": paper_map.file, "state": paper_map.state}
     found.globals |= {"paper_map": paper_map, "published": published.paper}
