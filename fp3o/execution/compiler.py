@@ -35,9 +35,9 @@ SETTINGS = {
     "deterministic": True,
     "triton.autotune_pointwise": False,
     "triton.descriptive_names": False,
-    # Vector instructions that the processor has are used. torch would compile test programs for each kind of them and
-    # load those in processes of their own, before the first program of every process: 14 s of processor time once on an
-    # x86-64 machine, and 1.6 s each time.
+    # Vector instructions that the processor has are used. torch would compile test programs for them and load those in
+    # processes of their own, before the first program of every process: of the processor time of a short cell on an
+    # x86-64 machine (Reacher, MAPPO) that took 9 of 66 s with an empty cache, and 1.8 of 12 s with a full one.
     "cpp.vec_isa_ok": True,
 }
 
