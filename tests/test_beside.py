@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.speed import beside
-from fp3o.config import Cell, measured
+from fp3o.config import Cell, step_seconds
 from fp3o.errors import UserError
 
 BENCHMARK = Path(beside.__file__)
@@ -56,7 +56,7 @@ def test_of_a_mix_every_cell_has_its_rates_and_all_have_their_work() -> None:
     (battles, hoppers), work = beside.report_groups(asked, beside.Window(2.0, [4.0, 6.0, 3.0]))
     assert battles["steps_per_second_and_seed"]["all together"] == 10 * 8 * 400 / 2
     assert hoppers["steps_per_second_and_seed"]["all together"] == 3 * 4 * 1000 / 2
-    costs = [measured(Cell.parse(group.cell), "step_us") / 1e6 for group in asked.groups]
+    costs = [step_seconds(Cell.parse(group.cell)) for group in asked.groups]
     assert work == pytest.approx(5 * (16_000 * costs[0] + 6_000 * costs[1]))
 
 

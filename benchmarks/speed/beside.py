@@ -38,7 +38,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from fp3o.config import Cell, measured, resolve
+from fp3o.config import Cell, resolve, step_seconds
 from fp3o.errors import UserError
 from fp3o.execution.compute import Compute, Device
 from fp3o.machine import processors
@@ -172,7 +172,7 @@ def report_groups(asked: Asked, found: Window) -> tuple[list[dict[str, Any]], fl
         cell, own = Cell.parse(group.cell), found._replace(iterations=found.iterations[first:last])
         settings, first = resolve(cell, {}).settings, last
         rate = rates(own, settings.rollout_length * settings.rollout_threads)
-        work += rate["all together"] * asked.seeds * measured(cell, "step_us") / 1e6
+        work += rate["all together"] * asked.seeds * step_seconds(cell)
         reports.append(asdict(group) | {"steps_per_second_and_seed": rate})
     return reports, work
 

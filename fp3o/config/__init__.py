@@ -17,7 +17,7 @@ from fp3o.config.catalogue import (
     variant_settings,
     variants,
 )
-from fp3o.config.cells import Cell, Row, algorithm_colour, algorithm_title, measured
+from fp3o.config.cells import Cell, Row, algorithm_colour, algorithm_title, measured, step_seconds
 from fp3o.config.differences import Change, changes
 from fp3o.config.resolve import (
     PROTOCOL,

@@ -121,3 +121,11 @@ def measured(cell: Cell, what: Measured) -> int:
     domain = catalogue()["domains"][cell.domain]
     task = (domain["tasks"] or {}).get(cell.task) or {}
     return int(task.get(what, domain.get(what, UNMEASURED[what])))
+
+
+def step_seconds(cell: Cell) -> float:
+    """Processor time (s) of an environment step of one seed: of the task, times what the algorithm or variant takes."""
+    algorithm = catalogue()["algorithms"].get(cell.algorithm) or {}
+    variant = (catalogue()["variants"].get(cell.algorithm) or {}).get(cell.variant) or {}
+    percent = variant.get("work_percent", algorithm.get("work_percent", 100))
+    return float(measured(cell, "step_us") * percent / 1e8)

@@ -19,6 +19,8 @@ Measured = Literal["memory_mib", "gpu_mib", "step_us"]
 UNMEASURED: dict[Measured, int] = {"memory_mib": 4000, "gpu_mib": 4000, "step_us": 100}
 """What a task, or all tasks of a domain, take, assumed where it was not measured: memory and GPU memory of five seeds,
 processor time of one environment step of one seed, updates and evaluations included."""
+WORK = "work_percent"
+"""Of an algorithm or variant: processor time of a step, in percent of what the task's step takes; 100 if not named."""
 MOST = 1 << 20
 """A tebibyte in MiB; a second in µs."""
 
@@ -69,7 +71,8 @@ class _Check:
         return tasks
 
     def algorithm(self, place: str, entry: object, tasks: Mapping[str, Collection[str]]) -> None:
-        own = self.mapping(entry, place, ("settings", "domains"))
+        own = self.mapping(entry, place, ("settings", "domains", WORK))
+        self.measured(own, place)
         self.values(own.get("settings", {}), f"{place}/settings", self.settings)
         for domain, value in self.mapping(own.get("domains", {}), f"{place}/domains", tasks).items():
             here = f"{place}/domains/{domain}"
@@ -86,7 +89,8 @@ class _Check:
         for variant, value in self.mapping(entry, place).items():
             here = f"{place}/{variant[:80]}"
             self.name(variant, here)
-            parts = self.mapping(value, here, ("about", "settings"), required=True)
+            parts = self.mapping(value, here, ("about", "settings"), required=True, optional=(WORK,))
+            self.measured(parts, here)
             if not isinstance(parts["about"], str):
                 raise self.error(f"{here}/about", f"is {shown(parts['about'])}; allowed: text")
             self.values(parts["settings"], f"{here}/settings", everything)
@@ -94,7 +98,7 @@ class _Check:
     # --- Pieces -----------------------------------------------------------------------------------------------------
 
     def measured(self, entry: Mapping[str, Any], place: str) -> None:
-        for key in UNMEASURED:
+        for key in (*UNMEASURED, WORK):
             value = entry.get(key, 1)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
                 raise self.error(f"{place}/{key}", f"is {shown(value)}; allowed: 1 to {MOST}")
@@ -112,16 +116,22 @@ class _Check:
             raise self.error(place, "may hold letters, digits, '.', '_' and '-' only, at most 80")
 
     def mapping(
-        self, value: object, place: str, allowed: Collection[str] | None = None, required: bool = False
+        self,
+        value: object,
+        place: str,
+        allowed: Collection[str] | None = None,
+        required: bool = False,
+        optional: Collection[str] = (),
     ) -> dict[str, Any]:
-        """The value, checked to be a mapping with no keys but these (`required`: with all of them); None is empty."""
+        """The value, checked to be a mapping with no keys but these (`required`: with all of them but the optional
+        ones); None is empty."""
         if value is None and not required:
             return {}
         if not isinstance(value, dict):
             raise self.error(place, f"is {shown(value)}; allowed: a mapping")
         for key in value:
-            if allowed is not None and key not in allowed:
-                raise unknown("key", shown(key), allowed, f"{self.file}, {place}" if place else self.file)
+            if allowed is not None and key not in (*allowed, *optional):
+                raise unknown("key", shown(key), (*allowed, *optional), f"{self.file}, {place}" if place else self.file)
         for key in allowed or () if required else ():
             if key not in value:
                 raise self.error(place, f"has no key {key!r}")

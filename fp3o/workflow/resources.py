@@ -40,7 +40,7 @@ def device_share(slots: int, devices: int, per_device: int) -> int:
 
 def work_seconds(plan: config.Plan, seeds: int) -> float:
     """Processor time of training so many seeds, by the measured cost of a step."""
-    return config.measured(plan.cell, "step_us") * plan.settings.total_steps * seeds / 1e6
+    return config.step_seconds(plan.cell) * plan.settings.total_steps * seeds
 
 
 def threads_of_jobs(work: Mapping[Job, float], cores: int, at_once: int) -> dict[Job, int]:

@@ -79,6 +79,8 @@ def test_a_misspelt_key_is_named_with_its_place(load: Load) -> None:
         ("memory_mib: 6500", "memory_mib: 6.5 GiB", ["bane_vs_bane/memory_mib", "allowed: 1 to"]),
         ("gpu_mib: 13900", "gpu_mib: 13.9 GB", ["bane_vs_bane/gpu_mib", "allowed: 1 to"]),
         ("gpu_mib: 1450", "gpu_mib: 0", ["domains/mamujoco/gpu_mib is 0", "allowed: 1 to"]),
+        ("work_percent: 160", "work_percent: 1.6", ["algorithms/a2po/work_percent is 1.6", "allowed: 1 to"]),
+        ("work_percent: 300", "work_percent: 0", ["variants/a2po/no-blocks/work_percent is 0", "allowed: 1 to"]),
         ("gpu_mib: 1450", "gpu_mb: 1450", ["unknown key 'gpu_mb'", "domains/mamujoco", "gpu_mib"]),
         ("          full: {total_steps: 8", "          fulll: {total_steps: 8", ["'fulll'", "by-type"]),
         (

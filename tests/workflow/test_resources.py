@@ -215,3 +215,18 @@ def test_the_work_of_a_job() -> None:
     assert resources.work_seconds(slow, 5) > 10 * resources.work_seconds(
         suite.run("mamujoco/reacher-2x1/full/fp3o")[0], 5
     )
+
+
+def test_algorithms_that_take_longer_get_more_threads() -> None:
+    """The arrangement of docs/evidence/h200.jsonl in which the slowest of these seven cells ended first."""
+    threads = {
+        "mamujoco/halfcheetah-6x1/partial/fp3o": 3,
+        "mamujoco/halfcheetah-6x1/partial/mappo": 3,
+        "smac/3s5z/full/a2po": 2,
+        "smac/3s5z/full/a2po-no-blocks": 2,
+        "smac/5m_vs_6m/full/fp3o": 2,
+        "smac/5m_vs_6m/full/mappo-10-epochs": 2,
+        "smac/5m_vs_6m/full/happo": 2,
+    }
+    work = {cell: resources.work_seconds(config.resolve(config.Cell.parse(cell), {}), 5) for cell in threads}
+    assert resources.threads_of_jobs(work, 16, at_once=16) == threads
