@@ -58,9 +58,9 @@ def _part(claim: Mapping[str, Any]) -> str:
 
 def _on_claims(found: Mapping[str, Sequence[Mapping[str, Any]]], total: int) -> Iterator[str]:
     against, alike, borne_out = (found.get(verdict, ()) for verdict in ("contradicted", "equivalent", "supported"))
-    yield f"Not reproduced, {len(against)} of {total} claims are contradicted: {named(against) or 'none'}."
-    yield f"No difference beyond the margin, {len(alike)} are equivalent: {named(alike) or 'none'}."
-    yield f"Reproduced, {len(borne_out)} are supported: {named(borne_out) or 'none'}."
+    yield f"Not reproduced, {len(against)} of {total} claims contradicted: {named(against) or 'none'}."
+    yield f"No difference beyond the margin, {len(alike)} equivalent: {named(alike) or 'none'}."
+    yield f"Reproduced, {len(borne_out)} supported: {named(borne_out) or 'none'}."
     open_ones = found.get("undecided", ())
     missing = [claim["name"] for claim in open_ones if claim["found"] < claim["needed"]]
     decidable = [claim for claim in open_ones if claim["found"] >= claim["needed"]]
@@ -71,7 +71,7 @@ def _on_claims(found: Mapping[str, Sequence[Mapping[str, Any]]], total: int) -> 
     rest = Counter({verdict: len(found.get(verdict, ())) for verdict in ("floor", "not comparable", "not run")})
     others = "".join(f"; {verdict}: {number}" for verdict, number in rest.items() if number)
     yield (
-        f"Open, {len(open_ones)} are undecided: for want of runs {listed(missing)}; with all runs, but too few seeds: "
+        f"Open, {len(open_ones)} undecided: for want of runs {listed(missing)}; with all runs, but too few seeds: "
         f"{listed(few)}{others}."
     )
 
