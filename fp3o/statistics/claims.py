@@ -108,7 +108,8 @@ def divergence_grows(data: SuiteRuns) -> Finding:
     mean = mean_of(trends)
     above, below = mean.sides
     text = f"rank correlation of turn and KL {mean.value:.2f}"
-    effect = Effect.of("rank correlation", mean)
+    low, high, _ = mean.interval()
+    effect = Effect("rank correlation", mean.value, max(-1.0, low), min(1.0, high))  # Student's knows no bounds
     return Finding("undecided", text, len(trends), 5, effect).judged(2 * above, 2 * below)
 
 

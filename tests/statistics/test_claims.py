@@ -98,6 +98,17 @@ def test_divergence_along_the_turns(tmp_path: Path, write_run: Any) -> None:
     assert (found.verdict, found.evidence) == ("supported", "rank correlation of turn and KL 1.00")
 
 
+def test_no_correlation_is_beyond_one(tmp_path: Path, write_run: Any) -> None:
+    """In one of three seeds two turns change places: Student's interval of 1, 1 and 0.98 ends above 1."""
+    for seed in range(3):
+        order = (1, 2, 3, 4, 5, 6, 8, 7) if seed == 2 else range(1, 9)
+        columns: dict[str, Any] = {f"kl_turn{j}": (lambda i, k=k: 0.01 * k) for j, k in enumerate(order, 1)}
+        write_run(tmp_path, "smac/3s5z/full/happo", seed, 50.0, suite="paper", columns=columns)
+    effect = finding("C7", tmp_path).effect
+    assert effect is not None
+    assert 0.9 < effect.low < effect.value < effect.high == 1
+
+
 def test_matching_degree_trend(tmp_path: Path, write_run: Any) -> None:
     """Seeds are the units: each of three rises by 15 points per doubling or so."""
     for size, share in zip(MATCHING_SIZES, (0.5, 0.6, 0.8, 0.95), strict=True):
