@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -230,3 +231,24 @@ def test_algorithms_that_take_longer_get_more_threads() -> None:
     }
     work = {cell: resources.work_seconds(config.resolve(config.Cell.parse(cell), {}), 5) for cell in threads}
     assert resources.threads_of_jobs(work, 16, at_once=16) == threads
+
+
+@pytest.mark.parametrize(("sweep", "jobs_in_it"), [("3s5z", 16), ("mix", 11), ("twelve", 12)])
+def test_the_page_on_speed_says_what_sweeps_printed(sweep: str, jobs_in_it: int) -> None:
+    """Steps per second of all jobs of a view together."""
+    printed = (ROOT / "docs" / "evidence" / f"snakemake-{sweep}.txt").read_text().partition("\n\nsmac/3s5z")[0]
+    rates = [int(rate.replace(",", "")) for rate in re.findall(r" ([\d,]+) steps/s", printed)]
+    assert len(rates) == jobs_in_it
+    assert f"{sum(rates):,}" in (ROOT / "docs" / "speed.md").read_text()
+
+
+def test_the_page_on_speed_says_when_the_sweep_of_twelve_ended() -> None:
+    printed = (ROOT / "docs" / "evidence" / "snakemake-twelve.txt").read_text()
+    first, last = (
+        int(m) * 60 + int(s)
+        for m, s in re.findall(r":(\d\d):(\d\d) 2026\]\nFinished jobid: \d+ \(Rule: train", printed)
+    )
+    minutes, seconds = re.findall(r"Elapsed time: 0:(\d+):(\d+)", printed)[0]
+    page = " ".join((ROOT / "docs" / "speed.md").read_text().split())
+    assert f"in {round(int(minutes) + int(seconds) / 60)} minutes, start and compiling included" in page
+    assert f"the two longest ended {last - first} seconds apart" in page
