@@ -30,6 +30,7 @@ class Stopping:
         self._snakemakes: dict[int, Callable[[int, FrameType | None], Any]] = {}
         self._received: list[int] = []
         self._asked: set[psutil.Process] = set()
+        self._inherited: set[psutil.Process] = set()
 
     def start(self) -> None:
         """From the main thread, once Snakemake has installed its handlers."""
@@ -38,6 +39,7 @@ class Stopping:
             if callable(handler):  # One that is ignored, as by a script's background job, stays so.
                 self._snakemakes[number] = handler
                 signal.signal(number, self._receive)
+        self._inherited.update(psutil.Process().children())  # Of a script that ended in `exec snakemake`: not ours.
         threading.Thread(target=self._repeat, daemon=True).start()
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
@@ -58,7 +60,7 @@ class Stopping:
 
     def _ask_jobs(self) -> None:
         """Snakemake's children are shells, which would not wait for their commands; theirs are the jobs' commands."""
-        for shell in psutil.Process().children():
+        for shell in set(psutil.Process().children()) - self._inherited:
             with contextlib.suppress(psutil.Error):
                 for job in set(shell.children()) - self._asked:
                     self._asked.add(job)
