@@ -1,4 +1,5 @@
-"""Every algorithm under every sharing on every task: starts, trains, evaluates, saves, stops, resumes, ends."""
+"""Every algorithm on every task starts, trains, evaluates, saves, stops, resumes and ends: under one sharing here, so
+that each algorithm and each task meets all three, and under the other two in the slow tests."""
 
 from __future__ import annotations
 
@@ -37,32 +38,36 @@ def owners_in(run: Path) -> tuple[int, int, int]:
     return trunks, heads, critics
 
 
-@pytest.mark.parametrize("algorithm", algorithms())
-@pytest.mark.parametrize("task", TASKS)
-def test_cells_run_and_resume(tmp_path: Path, task: str, algorithm: str) -> None:
-    """Two iterations with a stop in between, every sharing; a third of the cells also against an unbroken run."""
-    compared = SHARINGS[(TASKS.index(task) + algorithms().index(algorithm)) % 3]
-    for sharing in SHARINGS:
-        plan = tiny_plan(f"{task}/{sharing}/{algorithm}")
-        folder = tmp_path / sharing
-        found = train_interrupted(plan, folder)
-        (document,) = documents(folder).values()
-        assert document["status"] == "finished"
-        assert document["cell"] == plan.cell.id
-        (run,) = (path.parent for path in folder.rglob(records.RUN))
-        iterations = records.read_table(run / records.ITERATIONS)
-        assert iterations["iteration"].tolist() == [0, 1]
-        for name in ("policy_loss", "value_loss", "entropy", "actor_gradient_norm", "critic_gradient_norm"):
-            assert np.isfinite(iterations[name]).all(), name
-        assert (iterations["actor_gradient_norm"] > 0).all()
-        evaluations = records.read_table(run / records.EVALUATIONS)
-        assert evaluations["iteration"].tolist() == [0, 0, 1, 1]
-        assert np.isfinite(evaluations["return"]).all()
-        n = AGENTS[task]
-        assert owners_in(run) == {"full": (1, 1, 1), "partial": (1, n, 1), "none": (n, n, n)}[sharing]
-        assert not any((folder / "scratch").rglob("*.safetensors"))
-        if sharing == compared:
-            assert train(plan, tmp_path / "unbroken") == found
+@pytest.mark.parametrize(
+    ("task", "sharing", "algorithm"),
+    [
+        pytest.param(task, sharing, algorithm, marks=() if (i + j + k) % 3 == 0 else pytest.mark.slow)
+        for i, task in enumerate(TASKS)
+        for j, sharing in enumerate(SHARINGS)
+        for k, algorithm in enumerate(algorithms())
+    ],
+)
+def test_cells_run_and_resume(tmp_path: Path, task: str, sharing: str, algorithm: str) -> None:
+    """Two iterations with a stop in between, and the same without it."""
+    plan = tiny_plan(f"{task}/{sharing}/{algorithm}")
+    folder = tmp_path / "stopped"
+    found = train_interrupted(plan, folder)
+    (document,) = documents(folder).values()
+    assert document["status"] == "finished"
+    assert document["cell"] == plan.cell.id
+    (run,) = (path.parent for path in folder.rglob(records.RUN))
+    iterations = records.read_table(run / records.ITERATIONS)
+    assert iterations["iteration"].tolist() == [0, 1]
+    for name in ("policy_loss", "value_loss", "entropy", "actor_gradient_norm", "critic_gradient_norm"):
+        assert np.isfinite(iterations[name]).all(), name
+    assert (iterations["actor_gradient_norm"] > 0).all()
+    evaluations = records.read_table(run / records.EVALUATIONS)
+    assert evaluations["iteration"].tolist() == [0, 0, 1, 1]
+    assert np.isfinite(evaluations["return"]).all()
+    n = AGENTS[task]
+    assert owners_in(run) == {"full": (1, 1, 1), "partial": (1, n, 1), "none": (n, n, n)}[sharing]
+    assert not any((folder / "scratch").rglob("*.safetensors"))
+    assert train(plan, tmp_path / "unbroken") == found
 
 
 @pytest.mark.parametrize("algorithm", ["fp3o", "happo"])
