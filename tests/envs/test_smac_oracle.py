@@ -15,9 +15,14 @@ from fp3o.envs.smac.scenarios import SCENARIOS
 STEPS = {"2c_vs_64zg": 36, "bane_vs_bane": 14, "corridor": 30}
 
 
-# Revision 2 with one kind of play: it does not change any more, and digests pin it on all maps.
+# Revision 2 with one kind of play, and slow: it does not change any more, and digests pin it on all maps.
 @pytest.mark.parametrize(
-    ("revision", "eager"), [(3, True), (3, False), (2, True)], ids=["attacking", "random", "revision 2"]
+    ("revision", "eager"),
+    [
+        pytest.param(3, True, id="attacking"),
+        pytest.param(3, False, id="random"),
+        pytest.param(2, True, id="revision 2", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_kernel_equals_oracle(name: str, revision: int, eager: bool) -> None:
