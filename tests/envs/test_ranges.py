@@ -15,6 +15,7 @@ import pytest
 
 from fp3o.envs.native import pool
 from fp3o.envs.native.compiled import cache_folder
+from fp3o.envs.native.intrinsics import LANES, lowest, within
 from fp3o.envs.native.pool import SharedRanges
 from fp3o.envs.native.ranges import CFunc, Kernel, Ranges, read
 
@@ -161,3 +162,37 @@ def test_numbers_that_are_no_integers_are_refused() -> None:
     data = make(4)
     with pytest.raises(TypeError, match=r"integers only: 0\.5"):
         Ranges(grow, data._replace(inner=data.inner._replace(scale=0.5)), 4)  # type: ignore[arg-type]
+
+
+class Cloud(NamedTuple):
+    x: Any  # [2 · LANES] float32
+    y: Any
+    limits: Any
+    found: Any  # [3, LANES] int64, by start: one limit for all, one each, the first of these
+
+
+@Kernel
+def look_around(address: Any, what: int, worker: int, start: int, stop: int) -> int:
+    cloud: Cloud = read(address)
+    x, y = np.float32(0.5), np.float32(-0.25)
+    for first in range(start, stop):
+        cloud.found[0, first] = within(cloud.x, cloud.y, first, x, y, np.float32(0.5))
+        cloud.found[1, first] = within(cloud.x, cloud.y, first, x, y, cloud.limits)
+        cloud.found[2, first] = lowest(first, cloud.found[1, first] | 1 << 31)
+    return 0
+
+
+def test_points_within_a_distance_are_those_that_numpy_finds() -> None:
+    generator = np.random.default_rng(0)
+    x, y = generator.uniform(-1, 1, (2, 2 * LANES)).astype(np.float32)
+    limits = generator.uniform(-0.5, 2, 2 * LANES).astype(np.float32)
+    x[::7] = np.nan
+    limits[5] = (x[5] - np.float32(0.5)) ** 2 + (y[5] + np.float32(0.25)) ** 2  # at the limit is not within it
+    cloud = Cloud(x, y, limits, np.zeros((3, LANES), np.int64))
+    Ranges(look_around, cloud, LANES).run(0)
+    square = (x - np.float32(0.5)) ** 2 + (y + np.float32(0.25)) ** 2
+    for first in range(LANES):
+        for limit, found in ((np.float32(0.5), cloud.found[0, first]), (limits, cloud.found[1, first])):
+            near = np.flatnonzero((square < limit)[first : first + LANES])
+            assert found == sum(1 << int(place) for place in near)
+        assert cloud.found[2, first] == first + (near[0] if len(near) else LANES - 1)

@@ -235,7 +235,7 @@ def make_rules(
         scan=np.array([EVERYWHERE if hunting else max(SCAN_RANGE, unit.reach) for unit in units], np.float32),
         slop=np.array([0.0 if unit.name == "colossus" else RANGE_SLOP for unit in units], np.float32),
         blow=np.array([_BLOWS[unit.blow] for unit in units], np.int8),
-        layer=np.array([int(unit.walks_cliffs) for unit in units], np.int8),
+        layer=np.array([int(unit.walks_cliffs) for unit in units], np.uint8),
         melee=np.array([unit.reach < 1 for unit in units]),
         calls=engine_revision > 2,
         help_radius=np.float32(response.help_radius),

@@ -29,6 +29,7 @@ from fp3o.envs.smac.constants import (
     ZERO,
     F,
 )
+from fp3o.envs.smac.layouts import Array
 from fp3o.envs.smac.targets import acquire, striking
 
 
@@ -130,10 +131,10 @@ def call_for_help(game: Record, rules: Records, b: Records, u: int, v: int) -> N
 
 
 @inner
-def hit(game: Record, rules: Records, between: Records, b: Records, u: int, v: int) -> None:
+def hit(game: Record, rules: Records, raw: Array, b: Records, u: int, v: int) -> None:
     """One hit of u on v: first on the shield, the rest, reduced by armour, on health. An idle scripted v attacks u."""
     victim = b[v]
-    damage = between[u, v].raw
+    damage = raw[u, v]
     absorbed = min(victim.shield, damage)
     victim.shield -= absorbed
     damage -= absorbed
@@ -154,7 +155,7 @@ def hit(game: Record, rules: Records, between: Records, b: Records, u: int, v: i
 
 
 @inner
-def strike(game: Record, rules: Records, between: Records, b: Records) -> None:
+def strike(game: Record, rules: Records, raw: Array, b: Records) -> None:
     """Apply the hits that are due."""
     units, agents = b.shape[0], game.agents
     for u in range(units):
@@ -184,19 +185,19 @@ def strike(game: Record, rules: Records, between: Records, b: Records) -> None:
                 touch = rule.area_margin + rules[other].radius
                 if beyond * beyond + across * across <= touch * touch:
                     for _ in range(unit.strikes):
-                        hit(game, rules, between, b, u, other)
+                        hit(game, rules, raw, b, u, other)
             unit.strikes = 0
         else:
             unit.strikes -= 1
             unit.flight = rule.delay
             if b[v].alive and (rule.blow == MISSILE or unit.alive):
-                hit(game, rules, between, b, u, v)
+                hit(game, rules, raw, b, u, v)
             if not unit.alive or not b[v].alive:
                 unit.strikes = 0
 
 
 @inner
-def bury(game: Record, rules: Records, between: Records, b: Records, w: Records) -> None:
+def bury(game: Record, rules: Records, raw: Array, b: Records, w: Records) -> None:
     """Take the dead out of the battle; banelings among them explode, which may kill more."""
     units, agents = b.shape[0], game.agents
     again = True
@@ -230,7 +231,7 @@ def bury(game: Record, rules: Records, between: Records, b: Records, w: Records)
                     dx, dy = b[other].x - b[u].x, b[other].y - b[u].y
                     reach = rules[u].area + rules[other].radius
                     if dx * dx + dy * dy <= reach * reach:
-                        hit(game, rules, between, b, u, other)
+                        hit(game, rules, raw, b, u, other)
 
 
 @inner

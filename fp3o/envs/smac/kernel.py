@@ -16,7 +16,7 @@ from fp3o.envs.smac.combat import attack, bury, recover, strike
 from fp3o.envs.smac.constants import HALF, ONE, PURPOSE_SIDE, PURPOSE_SPAWN_X, PURPOSE_SPAWN_Y, TWO
 from fp3o.envs.smac.layouts import Array, Encoding, settle, write_available, write_features
 from fp3o.envs.smac.motion import find_neighbours, move, steer
-from fp3o.envs.smac.records import Scene, Shown
+from fp3o.envs.smac.records import Blocks, Points, Scene, Shown
 from fp3o.envs.smac.targets import choose_targets, give_orders
 from fp3o.envs.smac.units import LOOPS_PER_STEP
 
@@ -99,10 +99,13 @@ def run_slots(address: Any, what: int, worker: int, start: int, stop: int) -> in
     state, shown, result = scene.state, scene.shown, scene.result
     if what == CHECK:
         return first_illegal(state.slots, start, stop, scene.actions, shown.available)
-    game, rules, between = scene.tables.game[0], scene.tables.rules, scene.tables.between
+    game, rules, raw, limits = scene.tables.game[0], scene.tables.rules, scene.tables.raw, scene.tables.limits
     ground, encoding, work = scene.ground, scene.encoding, scene.work
-    w, places, blocks = work.bodies[worker], work.places[worker], work.blocks[worker]
-    pairs, neighbours = work.pairs[worker], work.neighbours[worker]
+    w, pairs, overlapping = work.bodies[worker], work.pairs[worker], work.overlapping[worker]
+    here = Points(work.here.x[worker], work.here.y[worker])
+    there = Points(work.there.x[worker], work.there.y[worker])
+    blocks = Blocks(work.blocks.x[worker], work.blocks.y[worker], work.blocks.square[worker], work.blocks.load[worker])
+    places = Points(work.places.x[worker], work.places.y[worker])
     for n in range(start, stop):
         slot, b = state.slots[n], state.units[n]
         begin = what == BEGIN
@@ -118,15 +121,15 @@ def run_slots(address: Any, what: int, worker: int, start: int, stop: int) -> in
             for loop in range(LOOPS_PER_STEP):
                 now = moment(slot.seed, slot.episode, slot.tick)
                 looks = slot.tick % game.scan_period == 0
-                choose_targets(game, rules, between, ground.walkable, b, w, places, blocks, now, looks)
+                choose_targets(game, rules, limits, ground.walkable, b, w, places, blocks, now, looks)
                 attack(game, rules, b, w, now)
                 # Neighbours and headings are computed every second loop: half the cost. Assumed to be accurate enough.
                 if loop % 2 == 0:
-                    count = find_neighbours(between, b, w, neighbours, pairs)
-                    steer(game, rules, between, ground, b, w, neighbours, blocks)
-                move(game, rules, ground.walkable, b, w, pairs, count)
-                strike(game, rules, between, b)
-                bury(game, rules, between, b, w)
+                    count = find_neighbours(rules, limits, b, here, pairs)
+                    steer(game, rules, limits, ground, b, w, here, blocks)
+                move(game, rules, limits, ground.walkable, b, w, there, pairs, count, overlapping)
+                strike(game, rules, raw, b)
+                bury(game, rules, raw, b, w)
                 recover(rules, b)
                 slot.tick += 1
             slot.step += 1

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from fp3o.envs.native.compiled import inner
+from fp3o.envs.native.intrinsics import LANES, lowest, within
 from fp3o.envs.native.ranges import Record, Records
 from fp3o.envs.smac.constants import (
     AROUND_COS,
@@ -20,39 +21,40 @@ from fp3o.envs.smac.constants import (
     ONE,
     ORBIT,
     RETURNING,
-    ROUNDING,
     TINY,
     ZERO,
     F,
 )
 from fp3o.envs.smac.layouts import MAP_SIZE, Array
+from fp3o.envs.smac.records import Blocks, Limits, Points
 from fp3o.envs.smac.targets import walkable
 from fp3o.envs.smac.terrain import Ground
 
 
 @inner
-def find_neighbours(between: Records, b: Records, w: Records, neighbours: Array, pairs: Records) -> int:
-    """For every unit, those near enough to collide with it in the next two loops; returns the number of pairs."""
+def find_neighbours(rules: Records, limits: Limits, b: Records, here: Points, pairs: Records) -> int:
+    """Where the living are, and which of them are near enough to collide in the next two loops: the number of pairs."""
     units = b.shape[0]
     for u in range(units):
-        w[u].crowd = 0
+        here.x[u] = b[u].x if b[u].alive else NOWHERE
+        here.y[u] = b[u].y
     count = 0
     for u in range(units):
         if not b[u].alive:
             continue
-        x, y = b[u].x, b[u].y
-        for v in range(u + 1, units):
-            dx, dy = b[v].x - x, b[v].y - y
-            both = between[u, v]
-            if dx * dx + dy * dy < both.close and b[v].alive:
-                neighbours[u, w[u].crowd] = v
-                neighbours[v, w[v].crowd] = u
-                w[u].crowd += 1
-                w[v].crowd += 1
+        close, near = limits.close[rules[u].group], limits.near[rules[u].group]
+        own = u // LANES * LANES
+        later = -2 << u - own  # of a pair, the second is the one with the higher number
+        for start in range(own, here.x.shape[0], LANES):
+            bits = within(here.x, here.y, start, here.x[u], here.y[u], close) & later
+            later = -1
+            while bits != 0:
+                v = lowest(start, bits)
+                bits &= bits - 1
                 pair = pairs[count]
                 pair.u = u
                 pair.v = v
-                pair.near = both.near
+                pair.near = near[v]
                 count += 1
     return count
 
@@ -100,12 +102,12 @@ def goal_of(ground: Ground, rule: Record, b: Records, unit: Record) -> tuple[np.
 def steer(
     game: Record,
     rules: Records,
-    between: Records,
+    limits: Limits,
     ground: Ground,
     b: Records,
     w: Records,
-    neighbours: Array,
-    blocks: Records,
+    here: Points,
+    blocks: Blocks,
 ) -> None:
     """Velocities of the units that walk: straight ahead if that is free, else by the best of nine headings."""
     agents, look_ahead = game.agents, game.look_ahead
@@ -125,21 +127,21 @@ def steer(
         ahead_x, ahead_y = dx / distance, dy / distance
         # A unit that follows a target does not slow down before its place, which moves with the target.
         speed = rule.speed if t >= 0 else min(rule.speed, distance)
-        # Of the neighbours, those that the look-ahead can touch.
+        # Units that the look-ahead can touch.
         count = 0
-        for i in range(w[u].crowd):
-            v = neighbours[u, i]
-            rel_x, rel_y = b[v].x - x, b[v].y - y
-            block = blocks[count]
-            block.x = rel_x
-            block.y = rel_y
-            block.square = between[u, v].near
-            if (u < agents) != (v < agents):
-                block.load = game.enemy_load
-            else:
-                block.load = game.attacker_load if w[v].mode == FIGHTING else game.friend_load
-            reach = rule.separation + rules[v].separation + look_ahead + ROUNDING
-            count += (rel_x * rel_x + rel_y * rel_y < reach * reach) & (v != t)
+        for start in range(0, here.x.shape[0], LANES):
+            bits = within(here.x, here.y, start, x, y, limits.ahead[rule.group])
+            while bits != 0:
+                v = lowest(start, bits)
+                bits &= bits - 1
+                blocks.x[count] = here.x[v] - x
+                blocks.y[count] = here.y[v] - y
+                blocks.square[count] = limits.near[rule.group, v]
+                if (u < agents) != (v < agents):
+                    blocks.load[count] = game.enemy_load
+                else:
+                    blocks.load[count] = game.attacker_load if w[v].mode == FIGHTING else game.friend_load
+                count += (v != u) & (v != t)
         best_score = F(-1e9)
         best = 0
         best_x, best_y = ahead_x, ahead_y
@@ -152,11 +154,10 @@ def steer(
             look_x, look_y = look_ahead * heading_x, look_ahead * heading_y
             load = ZERO
             for i in range(count):
-                block = blocks[i]
-                gap_x, gap_y = block.x - look_x, block.y - look_y
-                ahead = block.x * heading_x + block.y * heading_y > ZERO
-                touches = gap_x * gap_x + gap_y * gap_y < block.square
-                load += block.load if ahead & touches else ZERO
+                gap_x, gap_y = blocks.x[i] - look_x, blocks.y[i] - look_y
+                ahead = blocks.x[i] * heading_x + blocks.y[i] * heading_y > ZERO
+                touches = gap_x * gap_x + gap_y * gap_y < blocks.square[i]
+                load += blocks.load[i] * F(ahead & touches)  # no branch: it would be mispredicted
             if turn > 0 and not walkable(planes, rule.layer, x + look_x, y + look_y):
                 load += game.attacker_load
             score = HEADING_COS[turn] - load + bonus
@@ -173,8 +174,19 @@ def steer(
 
 
 @inner
-def move(game: Record, rules: Records, planes: Array, b: Records, w: Records, pairs: Records, count: int) -> None:
-    """Move units by their velocities, push overlapping units apart (two passes), and keep all on walkable ground.
+def move(
+    game: Record,
+    rules: Records,
+    limits: Limits,
+    planes: Array,
+    b: Records,
+    w: Records,
+    there: Points,
+    pairs: Records,
+    count: int,
+    overlapping: Array,
+) -> None:
+    """Move units by their velocities, push overlapping neighbours apart (two passes), and keep all on walkable ground.
 
     Each pair is looked at once. As pairs are in ascending order, a unit's pushes are added in the order of the others.
     """
@@ -186,44 +198,48 @@ def move(game: Record, rules: Records, planes: Array, b: Records, w: Records, pa
             x += unit.velocity_x
             y += unit.velocity_y
         # One that died since the neighbours were found pushes nobody.
-        body.new_x = x if unit.alive else NOWHERE
-        body.new_y = y
+        there.x[u] = x if unit.alive else NOWHERE
+        there.y[u] = y
         body.mobility = MOBILITIES[body.mode]
+        body.push_x = ZERO
+        body.push_y = ZERO
     for _ in range(2):
-        for u in range(units):
-            w[u].push_x = ZERO
-            w[u].push_y = ZERO
-        overlaps = False
+        overlaps = 0
         for i in range(count):
             pair = pairs[i]
-            one, other = w[pair.u], w[pair.v]
-            dx, dy = one.new_x - other.new_x, one.new_y - other.new_y
-            square = dx * dx + dy * dy
-            if square < pair.near:
-                overlaps = True
-                distance = F(math.sqrt(square))
-                overlap = rules[pair.u].separation + rules[pair.v].separation
-                if distance <= TINY:
-                    dx, dy, distance = ONE, ZERO, ONE
-                else:
-                    overlap -= distance
-                push, mobilities = game.push * overlap, one.mobility + other.mobility
-                share = push * one.mobility / mobilities / distance
-                others = push * other.mobility / mobilities / distance
-                one.push_x += share * dx
-                one.push_y += share * dy
-                other.push_x -= others * dx
-                other.push_y -= others * dy
-        if not overlaps:
+            dx, dy = there.x[pair.u] - there.x[pair.v], there.y[pair.u] - there.y[pair.v]
+            overlapping[overlaps] = i
+            overlaps += dx * dx + dy * dy < pair.near  # no branch: it would be mispredicted
+        if overlaps == 0:
             break
+        for i in range(overlaps):
+            u, v = pairs[overlapping[i]].u, pairs[overlapping[i]].v
+            one, other = w[u], w[v]
+            dx, dy = there.x[u] - there.x[v], there.y[u] - there.y[v]
+            distance = F(math.sqrt(dx * dx + dy * dy))
+            overlap = rules[u].separation + rules[v].separation
+            if distance <= TINY:
+                dx, dy, distance = ONE, ZERO, ONE
+            else:
+                overlap -= distance
+            push, mobilities = game.push * overlap, one.mobility + other.mobility
+            share = push * one.mobility / mobilities / distance
+            others = push * other.mobility / mobilities / distance
+            one.push_x += share * dx
+            one.push_y += share * dy
+            other.push_x -= others * dx
+            other.push_y -= others * dy
         for u in range(units):
-            w[u].new_x += w[u].push_x
-            w[u].new_y += w[u].push_y
+            body = w[u]
+            there.x[u] += body.push_x
+            there.y[u] += body.push_y
+            body.push_x = ZERO
+            body.push_y = ZERO
     for u in range(units):
         unit = b[u]
         if not unit.alive:
             continue
-        x, y, layer = w[u].new_x, w[u].new_y, rules[u].layer
+        x, y, layer = there.x[u], there.y[u], rules[u].layer
         if walkable(planes, layer, x, y):
             unit.x, unit.y = x, y
         elif walkable(planes, layer, x, unit.y):

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
+from fp3o.envs.native.intrinsics import LANES
 from fp3o.envs.native.ranges import empty_records, records
 from fp3o.envs.smac.battle import AGENT, SLOT, UNIT, Battles, Rules, Steering, steering_numbers
-from fp3o.envs.smac.constants import NEIGHBOUR_MARGIN, ONE, ROUNDING, TWO
+from fp3o.envs.smac.constants import NEIGHBOUR_MARGIN, NOWHERE, ONE, ROUNDING, TWO
 from fp3o.envs.smac.layouts import Array, Encoding
 from fp3o.envs.smac.terrain import Ground
 
@@ -50,12 +51,23 @@ def by_name(state: State, agents: int) -> Battles:
     return Battles(*(view(name, what) for name, (what, _) in _FIELDS.items()))
 
 
+class Limits(NamedTuple):
+    """Squared distances [G, L] from units of a group to each unit, below which the two …; −1, never, on different
+    layers and for what fills up the `LANES`."""
+
+    near: Array  # overlap
+    close: Array  # are neighbours
+    ahead: Array  # can touch each other by their look-ahead
+    taken: Array  # one takes the other's place beside a target
+
+
 class Tables(NamedTuple):
     """The constants of a scenario: the numbers and columns of `Rules`, and what follows from them."""
 
     game: Array  # [1]
     rules: Array  # [U]
-    between: Array  # [U, U] of pairs of units
+    raw: Array  # [U, U] as in `Rules`
+    limits: Limits
     fresh: Array  # [U] the state of units at the start of an episode, but for positions and sides
 
 
@@ -65,58 +77,83 @@ def tables_of(rules: Rules, steering: Steering, auto_reset: bool) -> Tables:
     numbers = {name: value for name, value in rules._asdict().items() if np.ndim(value) == 0}
     columns = {name: value for name, value in rules._asdict().items() if np.ndim(value) == 1}
     both = rules.separation[:, None] + rules.separation
-    margin, place = both + NEIGHBOUR_MARGIN, steering.occupied * both
-    together = rules.layer[:, None] == rules.layer
+    place = steering.occupied * both
+    reaches = np.stack([both, both + NEIGHBOUR_MARGIN, both + steering.look_ahead + ROUNDING, place], 1)
+    squares = np.where(rules.layer[:, None, None] == rules.layer, reaches * reaches, -ONE)
+    # Units of one type have the same distances: few rows, so that they stay in the fastest cache.
+    rows, group = np.unique(squares, axis=0, return_inverse=True)
+    rows = np.pad(rows, ((0, 0), (0, 0), (0, lanes(units) - units)), constant_values=-ONE)
     fresh = empty_state(1, units).units[0]
     start = {"health": rules.max_health, "shield": rules.max_shield, "alive": True}
     for name, value in (start | dict.fromkeys(("target", "victim", "last_action"), -1)).items():
         fresh[name] = value
     return Tables(
         records((1,), **numbers, **asdict(steering), auto_reset=auto_reset),
-        # spread: cells around a place beside a target within which another unit can take it.
-        records((units,), **columns, spread=np.minimum(place + ROUNDING, TWO).max(axis=1)),
-        records(
-            (units, units),
-            raw=rules.raw,
-            near=both * both,  # squared distance below which two units overlap …
-            close=np.where(together, margin * margin, -ONE),  # … are neighbours; −1, never, if on different layers
-            taken=np.where(together, place * place, -ONE),  # … one takes the other's place beside a target; likewise
-        ),
+        # spread: cells around a place beside a target within which another unit can take it. group: row of `Limits`.
+        records((units,), **columns, spread=np.minimum(place + ROUNDING, TWO).max(axis=1), group=group.ravel()),
+        rules.raw,
+        Limits(*np.ascontiguousarray(rows.swapaxes(0, 1))),
         fresh,
     )
+
+
+def lanes(units: int) -> int:
+    """L: the least number of whole `LANES` that units fit into."""
+    return -(-units // LANES) * LANES
+
+
+class Points(NamedTuple):
+    """Positions of units [L], as `within` reads them; those of nobody are NOWHERE."""
+
+    x: Array
+    y: Array
+
+
+def nowhere(*shape: int) -> Points:
+    return Points(np.full(shape, NOWHERE), np.full(shape, NOWHERE))
+
+
+class Blocks(NamedTuple):
+    """A list of units in the way [L + LANES], relative to the point of interest; behind its end is one NOWHERE."""
+
+    x: Array
+    y: Array
+    square: Array  # squared distance at which a unit is in the way
+    load: Array  # what it costs
 
 
 class Work(NamedTuple):
     """Working memory of P threads; one battle after another uses it."""
 
     bodies: Array  # [P, U]
-    places: Array  # [P, 2, U] where a unit stands, or is about to, in the eyes of allies (0) and of enemies (1)
-    blocks: Array  # [P, U] a list of units in the way, relative to the point of interest
-    pairs: Array  # [P, U (U − 1) / 2] a list of neighbours u < v, in ascending order
-    neighbours: Array  # [P, U, U] of each unit a list of its neighbours, in ascending order
+    here: Points  # [P, L] where the living are …
+    there: Points  # [P, L] … and where they move to
+    places: Points  # [P, 2, L] where a unit stands, or is about to, in the eyes of allies (0) and of enemies (1)
+    blocks: Blocks  # [P, …]
+    pairs: Array  # [P, U (U − 1) / 2] a list of neighbours u < v, in ascending order …
+    overlapping: Array  # [P, U (U − 1) / 2 + 1] … and the places in it of those that overlap
 
 
 def empty_work(threads: int, units: int) -> Work:
+    size, pairs = lanes(units), units * (units - 1) // 2
     return Work(
         bodies=empty_records(
             (threads, units),
-            order=np.int64,  # the unit whose turn it is to choose a target
+            order=np.uint16,  # the unit whose turn it is to choose a target
             vitality=np.float64,  # health plus shield before the step
             alive_before=np.bool_,
-            crowd=np.int32,  # number of neighbours
             mode=np.int8,
             mobility=_REAL,
-            new_x=_REAL,
-            new_y=_REAL,
             push_x=_REAL,
             push_y=_REAL,
             dying=np.bool_,
         ),
-        places=empty_records((threads, 2, units), x=_REAL, y=_REAL),
-        # square: squared distance at which a unit is in the way; load: what it costs.
-        blocks=empty_records((threads, units), x=_REAL, y=_REAL, square=_REAL, load=_REAL),
-        pairs=empty_records((threads, units * (units - 1) // 2), u=np.uint16, v=np.uint16, near=_REAL),
-        neighbours=np.zeros((threads, units, units), np.uint16),
+        here=nowhere(threads, size),
+        there=nowhere(threads, size),
+        places=nowhere(threads, 2, size),
+        blocks=Blocks(*np.zeros((4, threads, size + LANES), _REAL)),
+        pairs=empty_records((threads, pairs), u=np.uint16, v=np.uint16, near=_REAL),
+        overlapping=np.zeros((threads, pairs + 1), np.uint16),
     )
 
 

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from fp3o.envs.native.compiled import inner
+from fp3o.envs.native.intrinsics import LANES, lowest, within
 from fp3o.envs.native.ranges import Record, Records
 from fp3o.envs.smac.battle import DIRECT
 from fp3o.envs.smac.chance import shuffle
@@ -34,6 +35,7 @@ from fp3o.envs.smac.constants import (
     F,
 )
 from fp3o.envs.smac.layouts import ATTACK, MAP_SIZE, NORTH, WEST, Array, move_goal
+from fp3o.envs.smac.records import Blocks, Limits, Points
 
 
 @inner
@@ -78,62 +80,66 @@ def give_orders(game: Record, rules: Records, b: Records, actions: Array) -> Non
 @inner
 def walkable(planes: Array, layer: int, x: np.float32, y: np.float32) -> bool:
     """Whether a unit's centre may be at (x, y)."""
-    column, row = math.floor(TWO * x), math.floor(TWO * y)
-    if column < 0 or row < 0 or column >= 2 * MAP_SIZE or row >= 2 * MAP_SIZE:
+    column, row = TWO * x, TWO * y
+    if not (ZERO <= column < F(2 * MAP_SIZE) and ZERO <= row < F(2 * MAP_SIZE)):
         return False
-    return bool(planes[layer, column, row])
+    return bool(planes[layer, np.uint32(column), np.uint32(row)])
 
 
 @inner
-def mark_own(b: Records, u: int, place: Record) -> None:
+def mark_own(b: Records, u: int, side: int, places: Points) -> None:
     """Where u stands and fights, or is about to; NOWHERE if it is dead or just walks."""
     unit = b[u]
-    place.x, place.y = NOWHERE, NOWHERE
+    x, y = NOWHERE, NOWHERE
     if unit.alive and unit.fighting:
-        place.x, place.y = unit.x, unit.y
+        x, y = unit.x, unit.y
     elif unit.alive and unit.has_spot:
         target = b[unit.target]
-        place.x, place.y = target.x + unit.spot_x, target.y + unit.spot_y
+        x, y = target.x + unit.spot_x, target.y + unit.spot_y
+    places.x[side, u] = x
+    places.y[side, u] = y
 
 
 @inner
-def mark_places(game: Record, b: Records, places: Records) -> None:
+def mark_places(game: Record, b: Records, places: Points) -> None:
     """Places that units of each side find taken: by enemies where they are, by friends where they fight or will."""
     for u in range(b.shape[0]):
         friends = 0 if u < game.agents else 1
-        mark_own(b, u, places[friends, u])
-        foes = places[1 - friends, u]
-        foes.x = b[u].x if b[u].alive else NOWHERE
-        foes.y = b[u].y if b[u].alive else NOWHERE
+        mark_own(b, u, friends, places)
+        places.x[1 - friends, u] = b[u].x if b[u].alive else NOWHERE
+        places.y[1 - friends, u] = b[u].y
 
 
 @inner
 def find_spot(
     game: Record,
     rules: Records,
-    between: Records,
+    limits: Limits,
     planes: Array,
     b: Records,
-    taken: Records,
-    blocks: Records,
+    taken: Points,
+    blocks: Blocks,
     u: int,
     v: int,
 ) -> tuple[np.float32, np.float32, np.float32]:
     """The nearest free place beside v from which u can hit v: its cost in cells (HUGE if there is none), x and y
-    relative to v. taken: [U] places that u finds taken."""
+    relative to v. taken: places that u finds taken."""
     centre_x, centre_y = b[v].x, b[v].y
     dx, dy = b[u].x - centre_x, b[u].y - centre_y
     distance = max(F(math.sqrt(dx * dx + dy * dy)), TINY)
     beside = SNUG * (rules[u].reach + rules[u].radius + rules[v].radius)
     near = beside + rules[u].spread
     count = 0
-    for other in range(b.shape[0]):
-        x, y = taken[other].x - centre_x, taken[other].y - centre_y
-        block = blocks[count]
-        block.x = x
-        block.y = y
-        block.square = between[u, other].taken
-        count += (x * x + y * y < near * near) & (other != v)  # no branch: it would be mispredicted
+    for start in range(0, taken.x.shape[0], LANES):
+        bits = within(taken.x, taken.y, start, centre_x, centre_y, near * near)
+        while bits != 0:
+            other = lowest(start, bits)
+            bits &= bits - 1
+            blocks.x[count] = taken.x[other] - centre_x
+            blocks.y[count] = taken.y[other] - centre_y
+            blocks.square[count] = limits.taken[rules[u].group, other]
+            count += other != v
+    blocks.x[count : count + LANES] = NOWHERE
     scale = beside / distance
     dx *= scale
     dy *= scale
@@ -145,11 +151,8 @@ def find_spot(
         x = dx * PLACE_COS[place] - dy * PLACE_SIN[place]
         y = dx * PLACE_SIN[place] + dy * PLACE_COS[place]
         free = walkable(planes, rules[u].layer, centre_x + x, centre_y + y)
-        for i in range(count):
-            gap_x, gap_y = x - blocks[i].x, y - blocks[i].y
-            if gap_x * gap_x + gap_y * gap_y < blocks[i].square:
-                free = False
-                break
+        for start in range(0, count, LANES):
+            free &= within(blocks.x, blocks.y, start, x, y, blocks.square) == 0
         if free:
             best, best_x, best_y = cost, x, y
     return best, best_x, best_y
@@ -185,12 +188,12 @@ def mind_leash(game: Record, rule: Record, unit: Record) -> None:
 def choose_targets(
     game: Record,
     rules: Records,
-    between: Records,
+    limits: Limits,
     planes: Array,
     b: Records,
     w: Records,
-    places: Records,
-    blocks: Records,
+    places: Points,
+    blocks: Blocks,
     now: np.uint64,
     looks: bool,
 ) -> None:
@@ -262,8 +265,9 @@ def choose_targets(
                 if not marked:
                     mark_places(game, b, places)
                     marked = True
-                places[side, u].x = NOWHERE  # a unit is not in its own way
-                cost, x, y = find_spot(game, rules, between, planes, b, places[side], blocks, u, v)
+                places.x[side, u] = NOWHERE  # a unit is not in its own way
+                taken = Points(places.x[side], places.y[side])
+                cost, x, y = find_spot(game, rules, limits, planes, b, taken, blocks, u, v)
                 free = bool(cost < HUGE)
                 score += cost - gap if free else game.no_place
             if score < best_score:
@@ -275,4 +279,4 @@ def choose_targets(
         unit.spot_x = spot_x
         unit.spot_y = spot_y
         if marked:
-            mark_own(b, u, places[side, u])
+            mark_own(b, u, side, places)
