@@ -66,6 +66,7 @@ def uncounted(function: Function) -> Function:
 
 
 def inner(function: Function, **options: Any) -> Function:
-    """Like `uncounted`, for functions that only compiled ones call: no entry for Python is made, and they are cached as
-    a part of their callers."""
-    return cast(Function, numba.njit(**(UNCOUNTED | options | {"no_cpython_wrapper": True}))(function))
+    """Like `uncounted`, for functions that only compiled ones call: no entry for Python is made, they are cached as a
+    part of their callers, and inlined, as a call would push the sizes and strides of every array."""
+    inlined = {"no_cpython_wrapper": True, "forceinline": True}
+    return cast(Function, numba.njit(**(UNCOUNTED | options | inlined))(function))
