@@ -10,10 +10,11 @@ from fp3o.runs import layout, records
 
 
 class Sources(NamedTuple):
-    """A task is taken from the suite that has most runs of it: engines never share a comparison."""
+    """Cells of a task that are compared are taken from the suite that has most runs of them: engines never share a
+    comparison."""
 
     also: tuple[str, ...] = ()
-    """Suites at the full budget, for tasks that they have more runs of."""
+    """Suites at the full budget, for cells that they have more runs of."""
     tenth: tuple[str, ...] = ()
     """Suites at a tenth of the budget."""
     variants: tuple[str, ...] = ()

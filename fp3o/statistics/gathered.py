@@ -1,8 +1,9 @@
 """Runs of several suites as one, for claims: other suites' tasks, and cells that follow from other runs.
 
-Results of two engines never share a comparison: a task is taken from one suite as a whole. At a tenth of the budget, a
-cell that was not run may be known all the same, from the beginning of a full run with the same settings, or because its
-updates are those of another algorithm; it is marked as derived, and nothing is added to any folder.
+Results of two engines never share a comparison: cells of a task that an artefact shows together are taken from one
+suite. At a tenth of the budget, a cell that was not run may be known all the same, from the beginning of a full run
+with the same settings, or because its updates are those of another algorithm; it is marked as derived, and nothing is
+added to any folder.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from fp3o import config
-from fp3o.config import Cell
+from fp3o.config import Cell, Suite
 from fp3o.statistics.claim_sources import sources_of
 from fp3o.statistics.orders import in_variants
 from fp3o.statistics.scores import CellRuns
@@ -88,19 +89,38 @@ def derived_cells(data: SuiteRuns) -> dict[str, dict[str, str]]:
 def _joined(
     first: SuiteRuns, suites: Sequence[SuiteRuns], take: Callable[[SuiteRuns, str], CellRuns], fewest: bool = False
 ) -> SuiteRuns:
-    """The cells of the first suite; each task is taken from the one of `suites` that has most runs of it.
+    """The cells of the first suite; those `shown_together` are taken from the suite that has most runs of them.
 
     Of equals it is the first: a new engine replaces an old one when it has been run as much. fewest: the other way
     round, among those that have a run.
     """
+    groups = shown_together(first.suite)
 
     def find(cell: str) -> CellRuns:
         known = [suite for suite in suites if cell in suite.cells]
-        task = "/".join(Cell.of(cell).row[:2]) + "/"
-        ranked = sorted(filter(lambda suite: suite.count_runs(task), known), key=lambda suite: -suite.count_runs(task))
-        return take((ranked or known)[-1 if fewest else 0], cell)
+        counts = [sum(suite.count_runs(f"{other}/") for other in groups[cell]) for suite in known]
+        ranked = sorted((i for i, count in enumerate(counts) if count), key=lambda i: -counts[i])
+        return take(known[ranked[-1 if fewest else 0]] if ranked else known[-1 if fewest else 0], cell)
 
     return first.seen(find)
+
+
+def shown_together(suite: Suite) -> dict[str, set[str]]:
+    """By cell, the cells of its task that an artefact shows with it, or with one of those, and so on.
+
+    Runs of the matching degree are shown with no others: they need not be of the same engine.
+    """
+    groups: dict[str, set[str]] = {}
+    for artefact in suite.artefacts:
+        if not artefact.seeds:
+            continue  # It shows every cell, each by itself.
+        by_task: dict[tuple[str, ...], set[str]] = {}
+        for cell in artefact.cells:
+            by_task.setdefault(cell.row[:2], set()).add(cell.id)
+        for cells in by_task.values():
+            united = cells.union(*(groups.get(cell, ()) for cell in cells))
+            groups |= dict.fromkeys(united, united)
+    return groups
 
 
 def _beginning(source: SuiteRuns, full: Sequence[SuiteRuns], cell: str) -> CellRuns | None:

@@ -42,6 +42,23 @@ def test_a_task_comes_from_one_suite_as_a_whole(tmp_path: Path, write_run: Any) 
     assert joined.cells["smac/3s5z/full/mappo"].scores() == []  # those runs are of another engine
 
 
+def test_cells_that_are_never_compared_may_come_from_two_suites(tmp_path: Path, write_run: Any) -> None:
+    """The matching degree on 2c_vs_64zg was measured with the old engine; more was run with the new one since."""
+    for label in ("fp3o", "mappo", "happo"):
+        write_run(results(tmp_path, "paper"), f"smac/2c_vs_64zg/full/{label}", 0, 90.0, suite="paper")
+    for label in ("fp3o-rollout-100", "fp3o-rollout-200"):
+        other = results(tmp_path, "smac-revision-2")
+        write_run(other, f"smac/2c_vs_64zg/full/{label}", 0, 50.0, suite="smac-revision-2")
+    joined = gathered.whole(paper(tmp_path))
+    assert joined.cells["smac/2c_vs_64zg/full/fp3o-rollout-100"].scores() == [50.0]
+    assert joined.cells["smac/2c_vs_64zg/full/fp3o"].scores() == pytest.approx([90.6], abs=0.1)
+    groups = gathered.shown_together(config.load_suite("paper"))
+    assert "smac/2c_vs_64zg/none/mappo-10-epochs" in groups["smac/2c_vs_64zg/full/coppo"]
+    assert {cell.rsplit("-", 1)[0] for cell in groups["smac/2c_vs_64zg/full/fp3o-rollout-100"]} == {
+        f"smac/2c_vs_64zg/{sharing}/fp3o-rollout" for sharing in ("full", "partial", "none")
+    }
+
+
 def test_a_tenth_of_a_full_run_is_a_preview(tmp_path: Path, write_run: Any) -> None:
     """The curve rises to 4000 over half of training: its first tenth is what a preview would have shown."""
     cell = "mamujoco/halfcheetah-6x1/full/fp3o"
