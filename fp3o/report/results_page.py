@@ -194,6 +194,21 @@ class Results:
         several = [(row, cells) for row, cells in found.items() if "fp3o" in cells and len(cells) > 1]
         return dict(sorted(several, key=lambda item: not behind(item[1])))
 
+    def maps(self) -> list[tuple[str, str]]:
+        """Maps of SMAC on which FP3O was run at the paper's budget under all three sharings, and their steps in words.
+        Where its lowest win rate is lowest comes first."""
+        rows = [row for row in self.table("paper", "table-smac").values() if row["algorithm"] == "fp3o"]
+        suite = config.load_suite("paper")
+        found = {}
+        for task, cells in grouped((row["task"], row) for row in rows).items():
+            if all(cell["ours"] for cell in cells):
+                plans = {cell["sharing"]: suite.run(cell_of(cell))[0] for cell in cells}
+                steps = {sharing: plan.settings.total_steps // 10**6 for sharing, plan in plans.items()}
+                words = f"{steps['none']} (no sharing), {steps['partial']} (partial) and {steps['full']} (full)"
+                equal = len(set(steps.values())) == 1
+                found[task] = (min(float(cell["ours"]) for cell in cells), str(steps["full"]) if equal else words)
+        return [(task, steps) for task, (_, steps) in sorted(found.items(), key=lambda item: item[1][0])]
+
     def side_by_side(self, suite: str, table: str, revision: int = 0) -> str:
         """A row per task and sharing that was begun: FP3O, every other algorithm with FP3O's standing against it, and
         what an untrained policy, or of battles a script, scores."""

@@ -233,7 +233,7 @@ def test_algorithms_that_take_longer_get_more_threads() -> None:
     assert resources.threads_of_jobs(work, 16, at_once=16) == threads
 
 
-@pytest.mark.parametrize(("sweep", "jobs_in_it"), [("3s5z", 16), ("mix", 11), ("twelve", 12)])
+@pytest.mark.parametrize(("sweep", "jobs_in_it"), [("3s5z", 16), ("mix", 11), ("twelve", 12), ("2c_vs_64zg", 16)])
 def test_the_page_on_speed_says_what_sweeps_printed(sweep: str, jobs_in_it: int) -> None:
     """Steps per second of all jobs of a view together."""
     printed = (ROOT / "docs" / "evidence" / f"snakemake-{sweep}.txt").read_text().partition("\n\nsmac/3s5z")[0]
@@ -242,12 +242,17 @@ def test_the_page_on_speed_says_what_sweeps_printed(sweep: str, jobs_in_it: int)
     assert f"{sum(rates):,}" in (ROOT / "docs" / "speed.md").read_text()
 
 
-def test_the_page_on_speed_says_when_the_sweep_of_twelve_ended() -> None:
+def ends(printed: str) -> list[int]:
+    """When trainings ended, in seconds of the hour."""
+    found = re.findall(r":(\d\d):(\d\d) 2026\]\nFinished jobid: \d+ \(Rule: train", printed)
+    return [int(minute) * 60 + int(second) for minute, second in found]
+
+
+def test_the_page_on_speed_says_when_sweeps_ended() -> None:
+    first, last = ends((ROOT / "docs" / "evidence" / "snakemake-2c_vs_64zg.txt").read_text())
+    assert f"ended within {last - first} seconds of each other" in (ROOT / "docs" / "speed.md").read_text()
     printed = (ROOT / "docs" / "evidence" / "snakemake-twelve.txt").read_text()
-    first, last = (
-        int(m) * 60 + int(s)
-        for m, s in re.findall(r":(\d\d):(\d\d) 2026\]\nFinished jobid: \d+ \(Rule: train", printed)
-    )
+    first, last = ends(printed)
     minutes, seconds = re.findall(r"Elapsed time: 0:(\d+):(\d+)", printed)[0]
     page = " ".join((ROOT / "docs" / "speed.md").read_text().split())
     assert f"in {round(int(minutes) + int(seconds) / 60)} minutes, start and compiling included" in page
