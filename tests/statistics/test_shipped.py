@@ -39,7 +39,7 @@ def test_scorecard(runs: Path, tmp_path: Path) -> None:
     assert numbers[0] == numbers[1]
 
 
-def test_the_page_on_the_workflow_counts_them() -> None:
+def test_the_page_on_the_workflow_counts_them(pulled: Path) -> None:
     names = ("paper", "preview", "smac-revision-2", "smac-revision-2-preview", "smac-variants")
     counts = [len(json.loads((ROOT / "results" / name / "manifest.json").read_text())["runs"]) for name in names]
     paper, preview, two, two_preview, variants = counts
@@ -49,4 +49,7 @@ def test_the_page_on_the_workflow_counts_them() -> None:
         f"and {two_preview}, its variants {variants}) take {store / 1e6:.0f} of the 200 MB"
     )
     assert store < 200e6
-    assert told in (ROOT / "docs" / "workflow.md").read_text()
+    page = (ROOT / "docs" / "workflow.md").read_text()
+    assert told in page
+    logs = [path.stat().st_size / 1e3 for path in pulled.glob("results/paper/runs/**/iterations.csv.xz")]
+    assert f"({min(logs):.0f} to {max(logs):.0f} kB per run" in page
