@@ -87,8 +87,12 @@ def _on_numbers(card: Card) -> str:
     smac = sum(number for verdict, number in card["verdicts_by_domain"].get("smac", {}).items() if verdict != "not run")
     embedded = any("embedded engine" in name for name in card["engines"].get("smac", ()))
     other = f" ({smac} of them of the real StarCraft II beside our battle engine)" if smac and embedded else ""
+    easy = card.get("consistent_and_nearly_all_won")
+    ceiling = (
+        easy and f" ({easy['cells']} of these win at least {easy['at_least']:.0f} % in both, where little can differ)"
+    )
     return (
         f"{text}; of {card['compared_cells']} published numbers compared{other}, {differ} differ, "
-        f"{counts['undecided']} are undecided and {counts['consistent']} consistent, and "
+        f"{counts['undecided']} are undecided and {counts['consistent']} consistent{ceiling or ''}, and "
         f"{card['published_inside_our_prediction_interval']} lie where a repetition of ours would fall."
     )

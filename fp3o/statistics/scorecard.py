@@ -187,6 +187,15 @@ def coverage(cells: Sequence[CellRuns]) -> dict[str, int]:
     }
 
 
+def nearly_all_won(entries: dict[str, Entry]) -> dict[str, Any]:
+    """How many consistent cells are win rates near 100 % in both, where little can differ; nothing if none is."""
+    least = 95.0
+    found = [entry.comparison for cell, entry in entries.items() if scoring_of(cell).metric == "win_rate"]
+    consistent = [one for one in found if one and one.verdict == "consistent"]
+    cells = sum(min(one.ours.centre, one.published.value) >= least for one in consistent)
+    return {"consistent_and_nearly_all_won": {"at_least": least, "cells": cells}} if cells else {}
+
+
 def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any]:
     """The content of the file."""
     entries = judged_cells(data)
@@ -210,6 +219,7 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
         "verdicts_by_sharing": counts_by(entries, 2),
         "verdicts_by_algorithm": counts_by(entries, 3),
         "published_inside_our_prediction_interval": sum(c.prediction.contains(c.published.value) for c in compared),
+        **nearly_all_won(entries),
         "compared_cells": len(compared),
         "median_absolute_difference_in_published_spreads": number(float(np.median(known))) if known else None,
         "rank_agreement": {name: agreement_entry(agreement(rank_rows(data, name))) for name in domains},

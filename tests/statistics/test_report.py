@@ -414,3 +414,6 @@ def test_numbers_of_another_engine_are_said_to_be(engine: str, said: bool) -> No
     card |= {"engines": {"smac": [f"the {engine}"]}, "published_inside_our_prediction_interval": 1}
     other = " (2 of them of the real StarCraft II beside our battle engine)"
     assert f"of 3 published numbers compared{other * said}, 0 differ" in conclusions(card, {})[-1]
+    assert "3 consistent, and" in conclusions(card, {})[-1]
+    card |= {"consistent_and_nearly_all_won": {"at_least": 95.0, "cells": 2}}
+    assert "3 consistent (2 of these win at least 95 % in both, where little can differ)" in conclusions(card, {})[-1]
