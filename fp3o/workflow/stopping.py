@@ -21,6 +21,8 @@ from fp3o.runs.interrupt import ASKED
 
 EVERY = 0.25
 """Seconds between two looks: whether a signal came, and then, whether another job was just being started."""
+AGAIN = 5.0
+"""Seconds after which a job that still runs is asked again: on a GPU host four of seven went on after one signal."""
 
 
 class Stopping:
@@ -29,7 +31,7 @@ class Stopping:
     def __init__(self) -> None:
         self._snakemakes: dict[int, Callable[[int, FrameType | None], Any]] = {}
         self._received: list[int] = []
-        self._asked: set[psutil.Process] = set()
+        self._asked: dict[psutil.Process, float] = {}
         self._inherited: set[psutil.Process] = set()
 
     def start(self) -> None:
@@ -62,6 +64,7 @@ class Stopping:
         """Snakemake's children are shells, which would not wait for their commands; theirs are the jobs' commands."""
         for shell in set(psutil.Process().children()) - self._inherited:
             with contextlib.suppress(psutil.Error):
-                for job in set(shell.children()) - self._asked:
-                    self._asked.add(job)
-                    job.send_signal(ASKED)
+                for job in shell.children():
+                    if time.monotonic() > self._asked.get(job, -AGAIN) + AGAIN:
+                        job.send_signal(ASKED)
+                        self._asked[job] = time.monotonic()
