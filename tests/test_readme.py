@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fp3o import config
-from fp3o.report.results_page import BLOCK, PAGES, STATISTICS, written
+from fp3o.report.results_page import BLOCK, OTHERS, PAGES, written
 from fp3o.statistics.intervals import Summary, welch
 from fp3o.statistics.published import row_title, scores
 
@@ -204,7 +204,7 @@ def test_a_sentence_planted_among_results_is_named(page: str, tmp_path: Path) ->
 
 def copied(to: Path) -> Path:
     """What pages are made of, to be changed."""
-    for name in (*PAGES, STATISTICS, "docs/results.md", "docs/paper-map.md"):
+    for name in (*PAGES, *OTHERS, "docs/results.md", "docs/paper-map.md"):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, to / name)
     for folder in ("docs/templates", "docs/evidence", "results"):

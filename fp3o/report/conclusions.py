@@ -87,12 +87,18 @@ def _on_numbers(card: Card) -> str:
     smac = sum(number for verdict, number in card["verdicts_by_domain"].get("smac", {}).items() if verdict != "not run")
     embedded = any("embedded engine" in name for name in card["engines"].get("smac", ()))
     other = f" ({smac} of them of the real StarCraft II beside our battle engine)" if smac and embedded else ""
+    rows: dict[str, list[str]] = {}
+    for cell, one in card.get("differing", {}).items():
+        row, _, label = cell.rpartition("/")
+        rows.setdefault(row, []).append(f"{label} {one['ours']:g} beside {one['published']:g}")
+    named_rows = "; ".join(f"{row}: {', '.join(cells)}" for row, cells in rows.items())
+    which = f" ({named_rows})" if rows else ""
     easy = card.get("consistent_and_nearly_all_won")
     ceiling = (
         easy and f" ({easy['cells']} of these win at least {easy['at_least']:.0f} % in both, where little can differ)"
     )
     return (
-        f"{text}; of {card['compared_cells']} published numbers compared{other}, {differ} differ, "
+        f"{text}; of {card['compared_cells']} published numbers compared{other}, {differ} differ{which}, "
         f"{counts['undecided']} are undecided and {counts['consistent']} consistent{ceiling or ''}, and "
         f"{card['published_inside_our_prediction_interval']} lie where a repetition of ours would fall."
     )

@@ -196,6 +196,15 @@ def nearly_all_won(entries: dict[str, Entry]) -> dict[str, Any]:
     return {"consistent_and_nearly_all_won": {"at_least": least, "cells": cells}} if cells else {}
 
 
+def differing(entries: dict[str, Entry]) -> dict[str, Any]:
+    """Cells whose score differs from the published one: ours and theirs; nothing if none does."""
+    found = {cell: one for cell, entry in entries.items() if (one := entry.comparison) and "differs" in one.verdict}
+    values = {
+        cell: {"ours": number(one.ours.centre), "published": number(one.published.value)} for cell, one in found.items()
+    }
+    return {"differing": values} if values else {}
+
+
 def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any]:
     """The content of the file."""
     entries = judged_cells(data)
@@ -220,6 +229,7 @@ def scorecard(data: SuiteRuns, costs: Sequence[cost.Cost] = ()) -> dict[str, Any
         "verdicts_by_algorithm": counts_by(entries, 3),
         "published_inside_our_prediction_interval": sum(c.prediction.contains(c.published.value) for c in compared),
         **nearly_all_won(entries),
+        **differing(entries),
         "compared_cells": len(compared),
         "median_absolute_difference_in_published_spreads": number(float(np.median(known))) if known else None,
         "rank_agreement": {name: agreement_entry(agreement(rank_rows(data, name))) for name in domains},

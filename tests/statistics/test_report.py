@@ -417,3 +417,5 @@ def test_numbers_of_another_engine_are_said_to_be(engine: str, said: bool) -> No
     assert "3 consistent, and" in conclusions(card, {})[-1]
     card |= {"consistent_and_nearly_all_won": {"at_least": 95.0, "cells": 2}}
     assert "3 consistent (2 of these win at least 95 % in both, where little can differ)" in conclusions(card, {})[-1]
+    card |= {"differing": {"mpe/a": {"ours": -1.5, "published": 2.0}, "mpe/b": {"ours": 0.0, "published": 90.6}}}
+    assert ", 0 differ (mpe: a -1.5 beside 2, b 0 beside 90.6), 0 are undecided" in conclusions(card, {})[-1]
