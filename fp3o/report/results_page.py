@@ -34,8 +34,8 @@ from fp3o.statistics.suites import markdown, read_csv
 BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 PAGES = ("README.md", "docs/index.md", "docs/deviations.md")
 """With marked blocks; docs/results.md and docs/paper-map.md are written as a whole."""
-STATISTICS = "docs/statistics.md"
-"""With a block on intervals, and no results."""
+OTHERS = ("docs/statistics.md", "docs/smac-engine.md")
+"""With a block each; what else they say has tests of its own or is measured by `benchmarks`."""
 MINUS = re.compile(r"(?<=[\s\[(])-(?=\d)")
 """A hyphen that stands for one, in evidence of claims."""
 MAIN = ("fp3o", "happo", "mappo", "ippo", "mappo-10-epochs")
@@ -195,18 +195,18 @@ class Results:
         return dict(sorted(several, key=lambda item: not behind(item[1])))
 
     def maps(self) -> list[tuple[str, str]]:
-        """Maps of SMAC on which FP3O was run at the paper's budget under all three sharings, and their steps in words.
-        Where its lowest win rate is lowest comes first."""
+        """Maps of SMAC on which FP3O was run at the paper's budget, their steps in words; lowest win rates first."""
         rows = [row for row in self.table("paper", "table-smac").values() if row["algorithm"] == "fp3o"]
         suite = config.load_suite("paper")
         found = {}
         for task, cells in grouped((row["task"], row) for row in rows).items():
-            if all(cell["ours"] for cell in cells):
+            scores = [float(cell["ours"]) for cell in cells if cell["ours"]]
+            if scores:
                 plans = {cell["sharing"]: suite.run(cell_of(cell))[0] for cell in cells}
                 steps = {sharing: plan.settings.total_steps // 10**6 for sharing, plan in plans.items()}
                 words = f"{steps['none']} (no sharing), {steps['partial']} (partial) and {steps['full']} (full)"
                 equal = len(set(steps.values())) == 1
-                found[task] = (min(float(cell["ours"]) for cell in cells), str(steps["full"]) if equal else words)
+                found[task] = (min(scores), str(steps["full"]) if equal else words)
         return [(task, steps) for task, (_, steps) in sorted(found.items(), key=lambda item: item[1][0])]
 
     def side_by_side(self, suite: str, table: str, revision: int = 0) -> str:
@@ -394,7 +394,7 @@ def written(root: Path) -> dict[Path, str]:
         return MINUS.sub("−", templates.get_template(name).render())
 
     pages = {root / f"docs/{name}": rendered(f"{name}.j2") for name in ("results.md", "paper-map.md")}
-    for name in (*PAGES, STATISTICS):
+    for name in (*PAGES, *OTHERS):
         text = (root / name).read_text()
         pages[root / name] = BLOCK.sub(lambda found: found[1] + rendered(f"blocks/{found[2]}.md.j2") + found[4], text)
     return pages
