@@ -233,7 +233,10 @@ def test_algorithms_that_take_longer_get_more_threads() -> None:
     assert resources.threads_of_jobs(work, 16, at_once=16) == threads
 
 
-@pytest.mark.parametrize(("sweep", "jobs_in_it"), [("3s5z", 16), ("mix", 11), ("twelve", 12), ("2c_vs_64zg", 16), ("6h_vs_8z", 17)])
+SWEEPS = {"3s5z": 16, "mix": 11, "twelve": 12, "2c_vs_64zg": 16, "6h_vs_8z": 17}
+
+
+@pytest.mark.parametrize(("sweep", "jobs_in_it"), SWEEPS.items())
 def test_the_page_on_speed_says_what_sweeps_printed(sweep: str, jobs_in_it: int) -> None:
     """Steps per second of all jobs of a view together."""
     printed = (ROOT / "docs" / "evidence" / f"snakemake-{sweep}.txt").read_text().partition("\n\nsmac/3s5z")[0]
