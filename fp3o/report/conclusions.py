@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fp3o.grouping import grouped
+
 ORDER = ("contradicted", "equivalent", "undecided", "supported", "floor", "not comparable", "not run")
 """Of verdicts on claims, as readers meet them."""
 Card = Mapping[str, Any]
@@ -87,11 +89,9 @@ def _on_numbers(card: Card) -> str:
     smac = sum(number for verdict, number in card["verdicts_by_domain"].get("smac", {}).items() if verdict != "not run")
     embedded = any("embedded engine" in name for name in card["engines"].get("smac", ()))
     other = f" ({smac} of them of the real StarCraft II beside our battle engine)" if smac and embedded else ""
-    rows: dict[str, list[str]] = {}
-    for cell, one in card.get("differing", {}).items():
-        row, _, label = cell.rpartition("/")
-        rows.setdefault(row, []).append(f"{label} {one['ours']:g} beside {one['published']:g}")
-    named_rows = "; ".join(f"{row}: {', '.join(cells)}" for row, cells in rows.items())
+    cells = ((cell.rpartition("/"), one) for cell, one in card.get("differing", {}).items())
+    rows = grouped((row, f"{label} {one['ours']:g} beside {one['published']:g}") for (row, _, label), one in cells)
+    named_rows = "; ".join(f"{row}: {', '.join(texts)}" for row, texts in rows.items())
     which = f" ({named_rows})" if rows else ""
     easy = card.get("consistent_and_nearly_all_won")
     ceiling = (

@@ -245,6 +245,16 @@ def test_the_page_on_speed_says_what_sweeps_printed(sweep: str, jobs_in_it: int)
     assert f"{sum(rates):,}" in (ROOT / "docs" / "speed.md").read_text()
 
 
+@pytest.mark.parametrize("task", ["2c_vs_64zg", "6h_vs_8z"])
+def test_the_cost_of_a_step_is_what_a_sweep_took(task: str) -> None:
+    """Sixteen processors, all busy; the rates are of each of five seeds."""
+    printed = (ROOT / "docs" / "evidence" / f"snakemake-{task}.txt").read_text()
+    rates = [int(rate.replace(",", "")) for rate in re.findall(r" ([\d,]+) steps/s", printed)]
+    took = round(16e6 / (5 * sum(rates)))
+    assert took == config.measured(config.Cell.parse(f"smac/{task}/full/fp3o"), "step_us")
+    assert f"{took} µs of a processor" in (ROOT / "docs" / "speed.md").read_text()
+
+
 def ends(printed: str) -> list[int]:
     """When trainings ended, in seconds of the hour."""
     found = re.findall(r":(\d\d):(\d\d) 2026\]\nFinished jobid: \d+ \(Rule: train", printed)
